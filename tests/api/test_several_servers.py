@@ -461,6 +461,17 @@ async def test_a_key_that_is_not_used_costs_the_store_nothing() -> None:
     assert Counting.calls == 1
 
 
+async def test_an_account_is_in_the_store_for_an_hour_after_it_was_used() -> None:
+    store, clock = MemoryStore(), Clock()
+    server = shared(store, clock, requests_per_minute=60)
+    with server.rates.request(""):
+        await server.agree()
+    for seconds, stored in ((3599, [""]), (2, [])):
+        clock.now += seconds
+        await store.expire(clock.now)
+        assert await store.names("rate", "") == stored
+
+
 async def test_an_account_that_is_damaged_is_begun_anew() -> None:
     store = MemoryStore()
     await store.put(Key("rate", "", ""), Record(b"{?", 0.0))

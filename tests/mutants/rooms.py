@@ -58,7 +58,8 @@ ROOMS = (
             "api/test_sessions.py store/test_turns.py api/test_unfinished_turns.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
             "store/transfer.py": "cli/test_store.py",
-            "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
+            "store/sqlite_file.py": "store/test_together.py store/test_file.py store/test_contract.py "
+            "store/test_sessions.py "
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "
             "store/test_damage.py api/test_faults.py",

@@ -108,7 +108,7 @@ class RemoteAdmission(Admission):
 
     @asynccontextmanager
     async def background(
-        self, owner: str, *, model: str, slots: int, places: int = 1, patience: float | None = None
+        self, owner: str, *, model: str, slots: int, places: int, patience: float | None = None
     ) -> AsyncIterator[None]:
         async with self._peer.enter("background", owner, model, slots, places, patience):
             yield
