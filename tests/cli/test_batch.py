@@ -85,7 +85,8 @@ def test_all_endpoints_may_be_in_one_file(home: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no lines"), (jsonl([request("a")]) + b"hello\n", "at 2:1"), (b"hello\n", "no JSON object"), (jsonl([request("a"), request("a")]), "Another line"),
+        (b"", "no lines"), (b"hello\n", "no JSON object"), (jsonl([request("a")]) + b"hello\n", "at 2:1"),
+        (jsonl([request("a"), request("a")]), "Another line"),
         (jsonl([request("a", stream=True)]), "stream"), (jsonl([line("a", model="none", url="/v1/x")]), "url"),
         (jsonl([request("a") | {"more": 1}]), "more"), (jsonl([line("a", model="nobody")]), "nobody"),
     ],

@@ -14,7 +14,6 @@ from aiohttp import web
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall
 from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
-from antiphon.tools.mcp.tokens import TokenEntry
 from antiphon.tools.mcp.config import LARGEST_BODY, MAX_LISTING
 from antiphon.tools.mcp.fault import challenged, fault_of_error, readable_scopes
 from antiphon.tools.mcp.tokens import TokenEntry
