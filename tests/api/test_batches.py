@@ -336,6 +336,7 @@ async def test_what_is_not_through_when_the_server_stops_goes_on_with_the_next(t
     async with alive(app(engine, store=SqliteStore(tmp_path / "s.db"), limits=Limits(max_concurrent=2))) as application:
         batch = await begin(application, jsonl(line(str(i)) for i in range(60)))
         await until(lambda: len(engine.requests) > 5)
+    assert engine.running == 0
     done = len(engine.requests)
     assert done < 60
     store = SqliteStore(tmp_path / "s.db")
@@ -347,6 +348,11 @@ async def test_what_is_not_through_when_the_server_stops_goes_on_with_the_next(t
     assert set(written) == {str(i) for i in range(60)}
     assert len(engine.requests) <= 60 + 2  # those that ran when the first server stopped
     assert queued == []
+
+
+async def test_a_server_that_never_ran_a_batch_stops_as_any_other() -> None:
+    async with alive(app(scripted(script))) as application:
+        assert (await get(application, "/v1/models")).status == 200
 
 
 async def test_a_server_without_batches_has_none() -> None:

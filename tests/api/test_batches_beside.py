@@ -104,7 +104,7 @@ async def test_a_request_during_a_batch_takes_hardly_more_steps_than_without(slo
 
 def behind(room: Admission, owner: str, entered: list[str], end: asyncio.Event) -> asyncio.Task[None]:
     async def work() -> None:
-        async with room.background(owner, model="m", slots=4):
+        async with room.background(owner, model="m", slots=4, places=1):
             entered.append(owner)
             await end.wait()
 
@@ -160,7 +160,7 @@ async def test_background_work_that_waits_may_be_given_up() -> None:
     requests = [request_in(room, end) for _ in range(4)]
     await turns(3)
     with pytest.raises(TimeoutError):
-        async with room.background("ann", model="m", slots=4, patience=0.001):
+        async with room.background("ann", model="m", slots=4, places=1, patience=0.001):
             pass
     end.set()
     await asyncio.gather(*requests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
 from antiphon.conversation import OpaquePart, ToolSpec, image_url
-from antiphon.engines import ScriptedEngine
+from antiphon.engines import PlacedImage, ScriptedEngine
 from antiphon.engines.engine import SAMPLING
 from antiphon.store import Key, MemoryStore
 from antiphon.tokens import decode
@@ -322,6 +322,30 @@ async def test_images_are_limited_in_number_and_in_size() -> None:
         assert (got.status, got.error["param"]) == (400, f"messages[0].content[{place}]"), got.body[:200]
         assert words in got.error["message"]
     assert not engine.requests
+    largest = {"type": "image_url", "image_url": {"url": data_url(RED + bytes(20 * 2**20 - len(RED)))}}
+    chat = {"messages": [{"role": "user", "content": [one, largest]}]}
+    assert (await post_in_process(application, "/v1/chat/completions", **chat)).status == 200
+
+
+class CountingEngine(ScriptedEngine):
+    """Makes a hundred tokens of each image beside those of its mark."""
+
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int:
+        return len(prompt) + 100 * len(images)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_history_that_is_too_long_with_its_images_loses_no_more_turns_than_it_must() -> None:
+    engine = CountingEngine(REPLY, context=1000, honours=SAMPLING | {"images"}, end_ids=ENDS)
+    application = create_app(StaticCatalog({"m": seeing_model(engine)}))
+    look = [{"type": "input_text", "text": "Look"}, {"type": "input_image", "image_url": data_url(RED)}]
+    turn = [{"role": "user", "content": look}, {"role": "assistant", "content": "Red."}]
+    body = {"model": "m", "input": [*turn * 20, {"role": "user", "content": "And now?"}], "truncation": "auto"}
+    got = await post_in_process(application, "/v1/responses", **body, max_output_tokens=1)
+    assert got.status == 200, got.body
+    prompt, images = engine.requests[-1][0], engine.images[-1]
+    tokens, of_a_turn = await engine.prompt_tokens(prompt, images), 100 + images[1].start - images[0].start
+    assert 1000 - of_a_turn <= tokens < 1000
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -144,7 +144,7 @@ def test_the_start_of_a_reply_can_be_left_out(base: str) -> None:
     assert tokens == alone["ids"]
 
 
-def test_an_encoder_s_text_is_counted_as_it_is_embedded() -> None:
+def test_an_encoder_s_text_is_counted_as_it_is_embedded_and_its_card_says_how_long_a_vector_is() -> None:
     begin, end = Control("[CLS]"), Control("[SEP]")
     tokenizer = ByteTokenizer([begin, end])
     format = RawFormat(tokenizer.controls, begin=[begin], end=[end])
@@ -152,6 +152,7 @@ def test_an_encoder_s_text_is_counted_as_it_is_embedded() -> None:
     with running(create_app(StaticCatalog({"e": model}))) as base:
         assert ask(base, "/tokenize", prompt="ab")["tokens"] == [256, 97, 98, 257]
         assert ask(base, "/tokenize", prompt="ab", add_special_tokens=False)["tokens"] == [97, 98]
+        assert request(base, "GET", "/v1/models/e").json["meta"]["n_embd"] == 2
 
 
 def test_a_reply_is_parsed_from_text_or_ids_as_a_completion_would_tell_it(base: str) -> None:

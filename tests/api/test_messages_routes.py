@@ -145,9 +145,10 @@ async def test_what_fails_before_the_first_token_is_a_status_and_afterwards_an_e
         assert error_of(got, status)["type"] == kind
         assert "retry-after" in got.headers or status == 500
     application = create_app(StaticCatalog({"small": model(Breaking(ids("abc"), error))}))
-    events = events_of(await exchange(application, "/v1/messages", {**GOOD, "stream": True}, []))
+    got = await exchange(application, "/v1/messages", {**GOOD, "stream": True}, [])
+    events = events_of(got)
     assert [event["type"] for event in events[:2]] == ["message_start", "content_block_start"]
-    assert events[-1]["error"]["type"] == kind
+    assert (events[-1]["error"]["type"], events[-1]["request_id"]) == (kind, got.headers["request-id"])
     assert "message_stop" not in [event["type"] for event in events]
 
 

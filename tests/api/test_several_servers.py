@@ -17,7 +17,7 @@ from antiphon.api import Limits
 from antiphon.config import BatchesConfig
 from antiphon.errors import OverloadedError
 from antiphon.http.gate.keys import Keyring
-from antiphon.http.gate.rates import Rates, SharedRates
+from antiphon.http.gate.rates import SKEW, Rates, SharedRates
 from antiphon.http.rules import Rules
 from antiphon.store import Key, Lease, Leases, MemoryStore, Record, RunLimits, SessionLimits, SqliteStore, Store
 from antiphon.store.files import PART
@@ -425,11 +425,27 @@ async def test_what_was_let_in_too_much_is_paid_off_first(ahead: float) -> None:
     assert 60 + 180 <= let_in <= 60 + 180 + 2 + ahead
 
 
+async def test_what_a_key_owes_is_known_until_it_is_paid_off_and_no_longer() -> None:
+    store, clock = MemoryStore(), Clock()
+    one, other = (shared(store, clock, tokens_per_minute=60) for _ in range(2))
+    one.rates.charge("", 60 + 3 * 3600)
+    await agree(one)
+    clock.now += 3 * 3600 - 1
+    assert await store.expire(clock.now) == 0
+    await agree(other)
+    assert requests(other) == 0
+    clock.now += 61 + SKEW
+    assert await store.expire(clock.now) == 1
+    await agree(one, other)
+    assert [of.rates.headers("")["x-ratelimit-remaining-tokens"] for of in (one, other)] == ["60", "60"]
+
+
 async def test_requests_at_once_count_at_all_servers_and_not_those_of_a_dead_one() -> None:
     store, clock = MemoryStore(), Clock()
     one, other = (shared(store, clock, concurrent_per_key=2) for _ in range(2))
     with one.rates.request(""), one.rates.behind(""):
         await agree(one, other)
+        assert await store.expire(clock.now + 14) == 0
         with other.rates.request(""), pytest.raises(OverloadedError):
             other.rates.check("")
         clock.now += 16
@@ -439,6 +455,7 @@ async def test_requests_at_once_count_at_all_servers_and_not_those_of_a_dead_one
     await agree(one, other)
     with other.rates.request(""), other.rates.request(""):
         other.rates.check("")
+    assert await store.expire(clock.now + 16 + SKEW) == 1, "nothing is owed"
 
 
 async def test_a_key_that_is_not_used_costs_the_store_nothing() -> None:

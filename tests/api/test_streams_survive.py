@@ -15,8 +15,8 @@ import pytest
 from antiphon.engines import ScriptedEngine
 from antiphon.store import MemoryStore, RunLimits, SessionLimits, SqliteStore
 from antiphon.store.runs import Recorded
-from kit.api import serving
-from kit.responses import FINAL, THOUGHT, checked_event, harmony_ids, responses_app
+from kit.api import END, call, ids, serving
+from kit.responses import FINAL, THOUGHT, WEATHER_TOOL, checked_event, harmony_ids, responses_app
 from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Said, closing_session, two_servers
 from kit.waiting import until, until_found
 
@@ -201,6 +201,21 @@ async def test_another_server_goes_on_from_the_very_token(tmp_path: Path) -> Non
         assert late == rest[: len(late)], "it says nothing that the other server does not say"
         assert error["sequence_number"] == 29 + len(late), "who goes on after it misses nothing"
         assert await two.get(two.a, id) == last == await two.get(two.b, id)
+
+
+async def test_a_call_has_one_id_whichever_server_goes_on_with_it(tmp_path: Path) -> None:
+    reply = ids(*call("weather", '{"city": "Bern"}'), END)
+    one, other = Said(reply, free=len(reply) - 5), Said(reply)
+    async with servers(tmp_path, one, other, lease=SHORT) as two:
+        stream = await two.begin(tools=[WEATHER_TOOL])
+        begun: list[dict[str, Any]] = []
+        while not begun or begun[-1]["type"] != "response.output_item.added":
+            begun += await stream.take(1)
+        two.cable.whole.clear()
+        rest = await (await two.follow(two.b, begun[0]["response"]["id"])).rest()
+        assert other.requests, "the other server took over"
+        (item,) = rest[-1]["response"]["output"]
+        assert (item["id"], item["call_id"]) == (begun[-1]["item"]["id"], begun[-1]["item"]["call_id"])
 
 
 async def test_a_server_that_stops_hands_over(tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ def test_all_endpoints_may_be_in_one_file(home: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no lines"), (b"hello\n", "no JSON object"), (jsonl([request("a"), request("a")]), "Another line"),
+        (b"", "no lines"), (b"hello\n", "no JSON object"), (jsonl([request("a")]) + b"hello\n", "at 2:1"),
+        (jsonl([request("a"), request("a")]), "Another line"),
         (jsonl([request("a", stream=True)]), "stream"), (jsonl([line("a", model="none", url="/v1/x")]), "url"),
         (jsonl([request("a") | {"more": 1}]), "more"), (jsonl([line("a", model="nobody")]), "nobody"),
     ],
@@ -97,6 +98,15 @@ def test_a_file_that_is_no_batch_is_refused_and_nothing_is_run(home: Path, data:
     assert why in done.stderr
     assert "Traceback" not in done.stderr
     assert not (home / "out.jsonl").exists()
+
+
+def test_a_line_may_have_as_large_a_body_as_a_request(home: Path) -> None:
+    most = 8192
+    (home / "config.toml").write_text(CONFIG.format(delay=0.0) + f"[limits]\nmax_body = {most}\n")
+    rest = len(json.dumps(request("a", user="")["body"]))
+    (home / "in.jsonl").write_bytes(jsonl([request("a", user="x" * (most - rest))]))
+    assert run(home).returncode == 0
+    assert written(home) == {"a": 200}
 
 
 def test_an_output_of_another_kind_is_left_as_it_is(home: Path) -> None:

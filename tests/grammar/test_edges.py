@@ -18,6 +18,9 @@ from antiphon.tokens import ByteTokenizer
 
 VOCABULARY = Vocabulary(ByteTokenizer(["<eos>"]), [256])
 
+ONE_SIGN = {"type": "string", "pattern": "^a$", "minLength": 2}
+"""No text is so short and so long."""
+
 
 def nested(depth: int) -> dict[str, Any]:
     schema: dict[str, Any] = {}
@@ -116,6 +119,21 @@ def test_what_compiles_alone_and_not_together_is_an_error_of_the_whole() -> None
         compile_grammar(chain(Choice(tuple(map(Json, objects))), EndOfTurn()), VOCABULARY)
     assert refused.value.code == "invalid_grammar"
     assert refused.value.hint == "Ask for something simpler."
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"allOf": [{"type": "array", "items": ONE_SIGN, "minItems": 1}]}, "s.allOf[0].items.pattern"),
+        ({"not": {"not": {"type": "array", "items": ONE_SIGN, "minItems": 1}}}, "s.not.not.items.pattern"),
+    ],
+)
+def test_a_fault_is_named_where_the_request_has_it_though_the_engine_is_shown_it_elsewhere(
+    schema: Any, place: str
+) -> None:
+    with pytest.raises(RequestError, match="no value fits it") as refused:
+        compile_grammar(chain(Json(schema, "s"), EndOfTurn()), VOCABULARY)
+    assert refused.value.param == place
 
 
 RELAXED: dict[str, tuple[Callable[[int], Any], int]] = {

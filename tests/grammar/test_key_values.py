@@ -117,6 +117,8 @@ def refuses(spelling: Spelling, schema: Any, text: str) -> bool:
         ),
         (PYTHONIC, closed(k={"type": "string"}, n=True), ["k='it's', n=[1]", "n={'a': 1}", ""], ["n=1, k", "k=v"]),
         (PYTHONIC, closed(k={"type": "string", "maxLength": 1}), ["k='a'"], ["k='ab'", "k='a''"]),
+        (PYTHONIC, closed(k={"enum": ["x", ["y", 1]]}), ["k='x'", 'k="x"', "k=['y', 1]"], ["k='y'", "k=x", "k=['x'"]),
+        (BARE, closed(k={"const": "x"}), ['k:<"|>x<"|>'], ["k:x", 'k:<"|>y']),
         (BARE, closed(b={"type": "string"}, a={"type": "null"}), ['a:None,b:<"|>"\'<"|>', "a:null"], ["b:'", "b:x"]),
         (BARE, {"type": "object"}, ['k:{l:[1,<"|>x<"|>]},m:true'], ["k: 1", "k:'x'"]),
     ],

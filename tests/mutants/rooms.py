@@ -58,7 +58,8 @@ ROOMS = (
             "api/test_sessions.py store/test_turns.py api/test_unfinished_turns.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
             "store/transfer.py": "cli/test_store.py",
-            "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
+            "store/sqlite_file.py": "store/test_together.py store/test_file.py store/test_contract.py "
+            "store/test_sessions.py "
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "
             "store/test_damage.py api/test_faults.py",
@@ -74,14 +75,15 @@ ROOMS = (
             "http/server/watchdog.py": "api/test_watchdog.py",
             "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py "
             "api/test_watchdog.py api/test_tls.py",
-            "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
+            "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py "
+            "api/test_streams_survive.py",
             "http/origins.py": "api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
             "http/route.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
             "api/test_ollama.py api/databricks api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
-            "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
-            "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
+            "http/post.py": "api/test_messages_routes.py api/test_chat.py api/test_bad_input.py api/test_stream.py "
+            "api/test_hanging_up.py api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
             "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
@@ -148,13 +150,14 @@ ROOMS = (
             "tokens/gguf.py": "tokens/test_wordpiece.py tokens/test_table.py tokens/test_gguf.py",
             "tokens/hf*.py": "tokens/test_steps.py tokens/test_hf.py tokens/test_slices.py",
             "tokens/pretokenizers.py": "tokens/test_gguf.py",
+            "tokens/sentencepiece_model.py": "tokens/test_sentencepiece_model.py",
             "tokens/slices.py": "tokens/test_steps.py tokens/test_slices.py tokens/test_encode.py",
             "tokens/table.py": "tokens/test_table.py tokens/test_wordpiece.py tokens/test_bpe.py tokens/test_hf.py "
             "tokens/test_slices.py",
             "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
             "generation/constraint.py": "grammar/test_cost.py generation/test_constrain.py",
-            "generation/normalize.py": "generation/test_turn.py",
+            "generation/normalize.py": "generation/test_turn.py api/test_names_walk.py",
             "http/client.py": "api/test_framing.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
             "http/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
@@ -171,7 +174,7 @@ ROOMS = (
         "grammar",
         {
             "grammar/rules.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
-            "grammar/following.py": "grammar/test_edges.py grammar/test_grammar.py "
+            "grammar/following.py": "api/test_finish.py grammar/test_edges.py grammar/test_grammar.py "
             "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
@@ -209,7 +212,9 @@ ROOMS = (
         {
             "formats/openchatml/lint/*.py": "formats/openchatml/test_lint.py",
             "formats/conformance.py": "formats/openchatml/test_conformance.py cli/test_conformance_command.py",
-            "formats/openchatml/*.py": "formats/openchatml/test_conformance.py formats/openchatml/test_events.py "
+            "formats/openchatml/edited.py": "editors/test_server.py",
+            "formats/openchatml/*.py": "formats/openchatml/test_format.py formats/openchatml/test_conformance.py "
+            "formats/openchatml/test_events.py "
             "formats/openchatml/test_round_trip.py formats/openchatml/test_declarations.py "
             "formats/openchatml/test_machine.py formats/openchatml/test_schemas.py formats/openchatml/test_exits.py "
             "formats/openchatml/test_canonical.py formats/openchatml/test_projection.py "
@@ -239,7 +244,7 @@ ROOMS = (
             "generation/test_sequences.py generation/test_sampled_history.py generation/test_cut_replies.py "
             "generation/test_recall.py generation/test_constrain.py generation/test_compile.py "
             "generation/test_precedence.py generation/test_calls_preferred.py generation/test_cancel.py "
-            "api/test_chat.py api/test_layer.py",
+            "api/test_chat.py api/test_layer.py api/test_names_walk.py api/test_images_seen.py",
         },
     ),
     Room("conversion", {"conversion/*.py": "conversion cli/test_convert.py api/test_convert.py"}),

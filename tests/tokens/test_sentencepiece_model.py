@@ -88,7 +88,15 @@ def test_a_folder_adds_tokens_of_its_own(tmp_path: Path) -> None:
     assert decode(text.tokenizer, ids) == " a<|im_start|>\n\n\n b"
 
 
-@pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x7fabc", b"{}", b"\xff" * 12, b"\x0b\x01"])
+ODD_PIECES = [
+    b"\x0a\x02\x08\x01",  # its text is a number
+    b"\x0a\x03\x12\x01x",  # its score is a text
+    b"\x0a\x09\x11\xff\xff\xff\xff\xff\xff\xff\xff",  # its score has 64 bits
+    b"\x0a\x03\x1a\x01x",  # its type is a text
+]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x7fabc", b"{}", b"\xff" * 12, b"\x0b\x01", *ODD_PIECES])
 def test_what_is_no_model_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.model").write_bytes(data)
     with pytest.raises(ModelError) as raised:

@@ -16,6 +16,7 @@ from antiphon.tools import Router, ToolCall
 from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
 from antiphon.tools.mcp.config import LARGEST_BODY, MAX_LISTING
 from antiphon.tools.mcp.fault import challenged, fault_of_error, readable_scopes
+from antiphon.tools.mcp.tokens import TokenEntry
 from antiphon.tools.mcp.tool_set import MAX_PAGES
 from kit import mcp_http
 from kit.mcp_counter import answer, handshake
@@ -198,6 +199,22 @@ def test_scopes_of_a_server_s_text_hold_nothing_that_a_shell_or_a_terminal_reads
 
 async def show(server: str, address: str) -> None:
     raise AssertionError("nobody is sent anywhere")
+
+
+async def test_where_a_token_is_not_taken_and_there_is_no_other_no_request_is_sent_again(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        assert request.headers["authorization"] == "Bearer old"
+        sent.append((await request.json())["method"])
+        return web.Response(status=401)
+
+    tokens = TokenStore(tmp_path)
+    async with serving(answer) as url:
+        tokens.put(TokenEntry(server=url, token={"access_token": "old"}))
+        with pytest.raises(ConfigError, match="401"):
+            await McpToolSet.connect("far", McpServer(url=url), tokens=tokens)
+    assert sorted(sent) == sorted({*sent, "initialize"})
 
 
 async def test_a_server_of_another_origin_gets_no_token(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from antiphon.tools.mcp.http import PublicTransport, objection_to_text
+from antiphon.tools.mcp.config import Reach
+from antiphon.tools.mcp.http import McpHttpClient, PublicTransport, objection_to_text
 from antiphon.tools.mcp.tool_set import function_name
 from kit.certificates import signed
 
@@ -132,6 +133,16 @@ def test_an_address_that_may_not_be_connected_to_is_seen_before(url: str) -> Non
 )
 def test_public_addresses_may_be_connected_to(url: str) -> None:
     assert objection_to_text(url) is None
+
+
+async def test_a_body_is_read_up_to_its_limit_and_no_further() -> None:
+    async with serving() as port:
+        host = f"127.0.0.1:{port}"
+        async with McpHttpClient("far", reach=Reach(body=len(host))) as client:
+            assert (await client.get(f"http://{host}/")).text == host
+        async with McpHttpClient("far", reach=Reach(body=len(host) - 1)) as client:
+            with pytest.raises(httpx2.RemoteProtocolError, match="longer than"):
+                await client.get(f"http://{host}/")
 
 
 def test_tools_have_names_that_a_function_may_have_and_none_has_another_ones() -> None:

@@ -171,7 +171,7 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
             tls=tls,
             beside=beside,
             own_process=True,
-            on_hangup=Reload(parts.app, parts.catalog, config, read),
+            on_hangup=partial(Reload(parts.app, parts.catalog, config), read),
             on_ready=lambda url: announce(url, also, parts.summary(config)),
         )
 

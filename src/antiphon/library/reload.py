@@ -55,32 +55,31 @@ class Reloaded(msgspec.Struct, frozen=True):
 class Reload:
     """All or nothing: what cannot be used leaves everything as it was, and the log says why."""
 
-    def __init__(self, app: Starlette, catalog: Catalog, config: Config, read: Callable[[], Config]) -> None:
+    def __init__(self, app: Starlette, catalog: Catalog, config: Config) -> None:
         self._context: Context = app.state.context
         self._catalog = catalog
         self._first = config
         self._running = flatten(msgspec.to_builtins(config))
-        self._read = read
         self._alone = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self, server: Server) -> None:
+    def __call__(self, read: Callable[[], Config], server: Server) -> None:
         if terminal_is_gone():
             server.should_exit = True
             return
 
         async def reload_and_log() -> None:
-            (await self.reload(server)).log()
+            (await self.reload(read, server)).log()
 
         task = asyncio.ensure_future(reload_and_log())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def reload(self, server: Server) -> Reloaded:
-        """Takes what can be taken; what became of it, which is not in the log yet."""
+    async def reload(self, read: Callable[[], Config], server: Server) -> Reloaded:
+        """Takes what can be taken, one call after the other; what became of it, which is not in the log yet."""
         async with self._alone:
             try:
-                config = self._read()
+                config = read()
                 keys = keys_of(config, required=not self._context.keys.open)
                 tls = certificate(config.server.tls_cert, config.server.tls_key) if server.config.ssl else None
                 check_models(config)

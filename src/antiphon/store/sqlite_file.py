@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, auto
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -184,9 +184,9 @@ class Access(IntEnum):
     """The access of a call to the file. Calls that are made together are made as the highest of them needs it."""
 
     READ = 0
-    LEASE = 1
+    LEASE = auto()
     """Leases end with the machine, so the disk is not waited for; it is when something is written by their fences."""
-    WRITE = 2
+    WRITE = auto()
 
 
 @dataclass(slots=True)

@@ -67,9 +67,11 @@ def read_sentencepiece(data: bytes) -> SentencePieceModel:
         if number == 1 and isinstance(value, bytes):
             piece = {inner: found for inner, found, _ in _fields(value)}
             spelled, score, type = piece.get(1, b""), piece.get(2, 0), piece.get(3, 1)
-            pieces.append(spelled.decode("utf-8", "replace") if isinstance(spelled, bytes) else "")
-            scores.append(struct.unpack("<f", struct.pack("<I", score))[0] if isinstance(score, int) else 0.0)
-            types.append(type if isinstance(type, int) else 1)
+            if not (isinstance(spelled, bytes) and isinstance(score, int) and isinstance(type, int)) or score >> 32:
+                raise TokenError(f"piece {len(pieces)} of the tokenizer.model is none", code="vocabulary_malformed")
+            pieces.append(spelled.decode("utf-8", "replace"))
+            scores.append(struct.unpack("<f", struct.pack("<I", score))[0])
+            types.append(type)
         elif number in (2, 3) and isinstance(value, bytes):
             table = trainer if number == 2 else normalizer
             table |= {inner: len(found) if isinstance(found, bytes) else found for inner, found, _ in _fields(value)}

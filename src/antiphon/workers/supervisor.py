@@ -117,7 +117,6 @@ class Supervisor:
         self._workers: set[WorkerProcess] = set()
         self._first: list[asyncio.Future[ModelSummary]] = []
         self._stopping = asyncio.Event()
-        self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts(lambda: len(acceptor.open))
         self._handlers: dict[str, Handler] = {"model_changed": self._refresh}
@@ -235,23 +234,22 @@ class Supervisor:
 
     async def _reload(self) -> None:
         """All workers take the same configuration, or none does."""
-        async with self._reloading:
-            try:
-                loaded = self._read()
-                keys = keys_of(loaded.config, required=self._closed)
-                set_up(loaded.config)
-            except AntiphonError as error:
-                Reloaded.refused(error).log()
-                return
-            given = self._memory.given(loaded)
-            found = await asyncio.gather(*(worker.reload(given) for worker in tuple(self._workers)))
-            answers = sorted((one for one in found if one is not None), key=lambda one: one.taken)
-            for line in dict.fromkeys(answers):  # All say the same, but for one that could not do what others could.
-                line.log()
-            if all(answer.taken for answer in answers):
-                self._given = given
-                self._closed = self._closed or keys is not None
-                self._shared.take(loaded.config.limits)
+        try:
+            loaded = self._read()
+            keys = keys_of(loaded.config, required=self._closed)
+            set_up(loaded.config)
+        except AntiphonError as error:
+            Reloaded.refused(error).log()
+            return
+        given = self._memory.given(loaded)
+        found = await asyncio.gather(*(worker.reload(given) for worker in tuple(self._workers)))
+        answers = sorted((one for one in found if one is not None), key=lambda one: one.taken)
+        for line in dict.fromkeys(answers):  # All say the same, but for one that could not do what others could.
+            line.log()
+        if all(answer.taken for answer in answers):
+            self._given = given
+            self._closed = self._closed or keys is not None
+            self._shared.take(loaded.config.limits)
 
     @property
     def _serving(self) -> list[WorkerProcess]:

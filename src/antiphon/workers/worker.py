@@ -108,7 +108,7 @@ class RemoteAdmission(Admission):
 
     @asynccontextmanager
     async def background(
-        self, owner: str, *, model: str, slots: int, places: int = 1, patience: float | None = None
+        self, owner: str, *, model: str, slots: int, places: int, patience: float | None = None
     ) -> AsyncIterator[None]:
         async with self._peer.enter("background", owner, model, slots, places, patience):
             yield
@@ -245,7 +245,6 @@ class Worker:
     """The worker's answers to its supervisor."""
 
     def __init__(self) -> None:
-        self._config: Config
         self._server: Server
         self._reload: Reload
         self._context: Context
@@ -254,10 +253,10 @@ class Worker:
 
     async def serve(self, config: Config, peer: Peer, conduit: socket.socket) -> None:
         set_up(config)
-        self._config, shares = config, RemoteLimits(peer)
+        shares = RemoteLimits(peer)
         async with assembled(config, opening=shares.open, shares=shares) as parts:
             self._context, self._catalog = parts.app.state.context, parts.catalog
-            self._reload = Reload(parts.app, parts.catalog, config, lambda: self._config)
+            self._reload = Reload(parts.app, parts.catalog, config)
             self._server = Server(
                 parts.app,
                 drain=config.server.drain,
@@ -288,10 +287,7 @@ class Worker:
     @asynccontextmanager
     async def reload(self, given: Any) -> AsyncGenerator[Grant, None]:
         await self._built.wait()
-        before, self._config = self._config, msgspec.convert(given, ready(WorkerConfig)).config()
-        reloaded = await self._reload.reload(self._server)
-        self._config = self._config if reloaded.taken else before
-        yield Grant(reloaded)
+        yield Grant(await self._reload.reload(msgspec.convert(given, ready(WorkerConfig)).config, self._server))
 
 
 if __name__ == "__main__":

@@ -396,6 +396,16 @@ def test_the_content_is_empty_until_its_message_starts_however_the_ids_come(chun
     assert (parser.role, parser.content) == (None, "")
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_controls_that_come_as_text_are_read_where_it_is_requested_and_reported_once(chunk: int) -> None:
+    text = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>"
+    parser = Harmony().parser(spelled=True)
+    found = [event for at in range(0, len(text), chunk) for event in parser.feed([text[at : at + chunk]])]
+    found += parser.close()
+    assert [(message.channel, message.text) for message in ended(found)] == [("analysis", "hm"), ("final", "Four.")]
+    assert codes(found) == ["textual-specials"]
+
+
 def test_text_where_ids_are_read_is_refused_with_the_way_to_read_text() -> None:
     parser = StreamParser(BYTES)
     with pytest.raises(TypeError, match=r"antiphon\.parse"):

@@ -303,8 +303,9 @@ def test_infilling_is_codellamas() -> None:
 
 
 def test_the_models_own_template_is_not_in_the_table() -> None:
-    with pytest.raises(TemplateError, match="Jinja"):
+    with pytest.raises(TemplateError, match="Jinja") as refused:
         CHAT_TEMPLATES.get("hf")().get_prompt("x")
+    assert refused.value.code == "no_template"
 
 
 @pytest.mark.spec("LMD-05")

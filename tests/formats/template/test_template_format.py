@@ -11,6 +11,7 @@ from antiphon.errors import NotFoundError, RenderError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.format import strictly
 from antiphon.formats.template import builtin_templates, register_templates, template_format
+from antiphon.formats.template.format import QWEN
 from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText, encode_pieces, spell
 
 CONTROLS = [Control(s) for s in ("<|im_start|>", "<|im_end|>", "<|endoftext|>")]
@@ -147,6 +148,16 @@ def test_a_call_is_said_as_text_where_the_template_knows_no_tools() -> None:
             render(template_format(name, ()), spoken("user", "U"), call, spoken("tool", "42", name="functions.f"))
         )
         assert 'Tool call (f): {"a": 1}' in prompt
+
+
+def test_only_reasoning_before_the_last_answer_is_dropped() -> None:
+    format = template_format("chatml", CONTROLS, replies=QWEN)
+    call = spoken("assistant", "{}", recipient="functions.f", channel="commentary", end=End.CALL)
+    answered = (spoken("user", "U"), spoken("assistant", "R1", channel="analysis"), spoken("assistant", "A"))
+    goes_on = (spoken("assistant", "R2", channel="analysis"), spoken("assistant", "I look.", channel="final"), call)
+    prompt = spell(render(format, *answered, spoken("user", "V"), *goes_on))
+    assert "R1" not in prompt
+    assert "<think>R2</think>" in "".join(prompt.split())
 
 
 def test_a_template_that_pairs_rounds_drops_nothing() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from antiphon.conversation import Conversation, OpaquePart, ReasoningEffort, Role, Settings, TextPart, definition
 from antiphon.errors import RenderError, TemplateError
-from antiphon.formats import HistoryPolicy, SamplingDefaults
+from antiphon.formats import NO_OPINION, HistoryPolicy
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
 from antiphon.formats.replies.describe import DescriptionCache, Found, describe, trained_calls
 from antiphon.formats.replies.probe import SWITCHES
@@ -73,6 +73,8 @@ class JinjaCache:
 class JinjaFormat(ReplyFormat):
     """A compiled template, the controls of a vocabulary, and what is read off the template itself, once."""
 
+    defaults = NO_OPINION
+
     def __init__(
         self,
         template: CompiledTemplate,
@@ -82,12 +84,10 @@ class JinjaFormat(ReplyFormat):
         special_tokens: Mapping[str, str] | None = None,
         replies: ReplyDescription | None = None,
         response_template: ReplyDescription | None = None,
-        defaults: SamplingDefaults | None = None,
         teaches: bool = True,
     ) -> None:
         self.name = name
         self.controls = self.vocabulary = frozenset(controls)
-        self.defaults = defaults or SamplingDefaults()
         self._template = template
         self._special = dict(special_tokens or {})
         self._given = replies, response_template
@@ -325,7 +325,6 @@ def jinja_format(
     name: str = "jinja",
     replies: ReplyDescription | None = None,
     response_template: ReplyDescription | None = None,
-    defaults: SamplingDefaults | None = None,
     cache: JinjaCache | None = None,
     teaches: bool = True,
 ) -> JinjaFormat:
@@ -344,7 +343,6 @@ def jinja_format(
         special_tokens=special_tokens,
         replies=replies,
         response_template=response_template,
-        defaults=defaults,
         teaches=teaches,
     )
 

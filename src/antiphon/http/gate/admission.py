@@ -60,7 +60,7 @@ class Admission:
 
     @asynccontextmanager
     async def background(
-        self, owner: str, *, model: str, slots: int, places: int = 1, patience: float | None = None
+        self, owner: str, *, model: str, slots: int, places: int, patience: float | None = None
     ) -> AsyncIterator[None]:
         """Runs the body once requests leave room for it: below all of them, and fair between the owners of such work.
 

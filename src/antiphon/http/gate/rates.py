@@ -203,7 +203,6 @@ EVERY = 1.0
 """Seconds between two looks at what other servers let in."""
 SKEW = 60.0
 """Seconds by which another server's clock may be ahead."""
-_LIFETIME = 3600.0
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -216,6 +215,10 @@ class Level(msgspec.Struct, frozen=True):
         """The clock that is ahead counts: were each to count its own, they would fill the bucket together."""
         at = now if self.at > now + SKEW else max(self.at, now)
         return Level(min(rate, self.left + max(0.0, at - self.at) * rate / 60), at)
+
+    def full(self, rate: int) -> float:
+        """The time at which it is full again, a Unix time in seconds."""
+        return self.at + (rate - self.left) * 60 / rate
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -286,15 +289,21 @@ class SharedRates:
             self._servers(known, account, now),
         )
         if any(used) or shared.servers != known.servers:
-            await self._write(key, record, shared, now)
+            await self._write(key, record, shared, self._end(account, shared, now))
         self._settle(account.requests, shared.requests, used[0])
         self._settle(account.tokens, shared.tokens, used[1])
         others = [server for holder, server in shared.servers.items() if holder != self.leases.holder]
         account.elsewhere = sum(server.running for server in others)
         account.elsewhere_behind = sum(server.behind for server in others)
 
-    async def _write(self, key: Key, known: Record | None, shared: Shared, now: float) -> None:
-        record = Record(msgspec.json.encode(shared), now, now + _LIFETIME)
+    def _end(self, account: Account, shared: Shared, now: float) -> float:
+        """From then on an account says nothing: what it owed is paid off, and its servers are gone."""
+        buckets = ((account.requests, shared.requests), (account.tokens, shared.tokens))
+        full = [level.full(bucket.rate) for bucket, level in buckets if bucket and level]
+        return max([now + self.leases.seconds, *full]) + SKEW
+
+    async def _write(self, key: Key, known: Record | None, shared: Shared, expires: float) -> None:
+        record = Record(msgspec.json.encode(shared), self.clock(), expires)
         await self.leases.store.put(key, record, expected=known.version if known else 0)
 
     def _settle(self, bucket: Bucket | None, level: Level | None, taken: int) -> None:

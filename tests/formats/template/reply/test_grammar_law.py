@@ -24,6 +24,7 @@ from antiphon.errors import UnsupportedError
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
 from antiphon.formats.replies.grammar import reply_grammar
 from antiphon.formats.replies.source import Alphabet
+from antiphon.formats.template.format import QWEN
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, PieceDecoder
@@ -215,6 +216,13 @@ def test_a_thought_that_is_begun_and_has_no_close_is_refused_where_none_may_be()
         reply_grammar(SHAPES["reasoning off"], description, controls=[Control("<end>")], begun="<think>")
     assert caught.value.position is not None
     assert caught.value.position.path == "reasoning"
+
+
+@pytest.mark.parametrize("begun", ["<tool_call>", '<think>Hm.</think>\n<tool_call>\n{"name"'])
+def test_a_call_that_is_begun_is_refused(begun: str) -> None:
+    with pytest.raises(UnsupportedError, match="a call that was begun"):
+        reply_grammar(ReplyShape(), QWEN, controls=(), begun=begun)
+    reply_grammar(ReplyShape(), QWEN, controls=(), begun="<think>Hm.</think>\n")
 
 
 def refused(description: ReplyDescription, shape: ReplyShape) -> bool:
