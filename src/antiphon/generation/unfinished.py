@@ -171,7 +171,8 @@ class TurnMemory:
 
         Places are asked for in their order.
         """
-        context, done = self._context
+        known, done = self._context
+        context = known.copy()  # choices may be kept at the same time
         for message in self._sent[done:place]:
             if message.channel != Channel.ANALYSIS:
                 context.update(_json([message.role, _sign(message, self._values)]))
