@@ -118,16 +118,21 @@ def test_a_plain_schema_starts_no_process() -> None:
 
 def test_a_template_whose_client_hangs_up_is_ended() -> None:
     application = app([])
-    with running(application) as base:
-        isolation = context(application).isolation
-        address = urlsplit(base)
-        with socket.create_connection((address.hostname, address.port)) as client:
+    isolation, traffic = context(application).isolation, context(application).traffic
+
+    def ended_with_its_client(address: tuple[str | None, int | None]) -> bool:
+        """Whether it was ended because its client hung up; on a busy machine its own limit may come first."""
+        with socket.create_connection(address) as client:
             client.sendall(wire_bytes("/v1/templates/try", {"template": TEMPLATES[0], "messages": USER}))
             wait_until(lambda: isolation.pid and psutil.Process(isolation.pid).children())
         assert isolation.pid is not None
         forks = psutil.Process(isolation.pid)
         wait_until(lambda: not [child for child in forks.children() if child.status() != psutil.STATUS_ZOMBIE])
-        wait_until(lambda: context(application).traffic.clients_gone == 1)
+        return traffic.clients_gone > 0
+
+    with running(application) as base:
+        url = urlsplit(base)
+        wait_until(lambda: ended_with_its_client((url.hostname, url.port)))
 
 
 def test_a_server_stops_while_hostile_programs_run() -> None:
