@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Message
+from antiphon.conversation import End, Message
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
@@ -32,6 +32,8 @@ from .unfinished import TurnMemory
 
 PATIENCE = 2.0
 """Seconds that a request waits for the store."""
+CUT = 64
+"""Ids of a text that its limit cut, above which they are remembered unseen."""
 SHORT = 1024
 """Ids of a turn that are compressed in a small window."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -98,11 +100,16 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
 
 
 def _is_encoded_otherwise(draft: Draft, reply: Sequence[Message]) -> bool:
-    """Whether the reply is one text that a prompt would have in other ids than were sampled."""
+    """Whether the reply is one text that a prompt would have in other ids than were sampled.
+
+    A long one that its limit cut may be: it is dear to find out, and likely to be gone on with.
+    """
     if len(reply) != 1 or reply[0].is_call:
         return False
     text, opening = reply[0].text, draft.prompt[-2:]
     if not isinstance(text, SampledText) or text != text.strip():
+        return True
+    if reply[0].end is End.NONE and len(text.ids) > CUT:
         return True
     joined = [*opening[:-1], opening[-1] + text] if isinstance(opening[-1], str) else [*opening, str(text)]
     tokenizer = draft.model.tokenizer
