@@ -35,7 +35,7 @@ _BORDER = re.compile(r"[\s,\[\]]+")
 
 
 def decoded(parts: Iterable[bytes]) -> Iterator[str]:
-    """The text as it comes. An input that is empty, and bytes that are U+FFFD in it, are told on stderr."""
+    """The text as it comes. An input that is empty, and bytes that are U+FFFD in it, are reported on stderr."""
     decoder = getincrementaldecoder("utf-8")("replace")
     whole, any_text = True, False
     for part in chain(parts, [b""]):

@@ -54,8 +54,8 @@ def read_transcript(text: str | bytes, *, chat: bool = False, place: str = "") -
     """The conversation of a transcript or a chat request: an object with ``messages``, or their list alone.
 
     ``chat``: it is a chat request, whatever it looks like. Fields of one that have no effect are named on stderr, with
-    ``place``. Raises `ParseError` with the JSON path of what is wrong,
-    and for a chat request `RequestError`.
+    ``place``. Raises `ParseError` with the JSON path of what is wrong, and `RequestError` for a value that is not
+    possible in a chat request.
     """
     try:
         text = text if isinstance(text, str) else text.removeprefix(BOM_UTF8)
@@ -68,7 +68,7 @@ def read_transcript(text: str | bytes, *, chat: bool = False, place: str = "") -
             from antiphon.wire.json import decode
 
             body = msgspec.json.encode(source)  # a text keeps the spelling of a call's arguments
-            msgspec.json.decode(body, type=ChatRequest)
+            msgspec.json.decode(body, type=ChatRequest)  # a field of another type is an error of the file, as below
             request, names = decode(body, ChatRequest)
             if names.ignored:
                 say(f"warning: {place and f'{place}: '}{', '.join(names.ignored)}: not known, and ignored")

@@ -226,6 +226,6 @@ def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
 def _digest(so_far: hashlib._Hash, messages: Iterable[Message]) -> hashlib._Hash:
     for message in messages:
         role, name, id, (to, value) = message.role, message.name or "", message.call_id or "", meaning(message)
-        said = f"{len(role)}:{role}{len(name)}:{name}{len(id)}:{id}{len(to)}:{to}{len(value)}:{value}"
-        so_far.update(said.encode("utf-8", "surrogatepass"))
+        text = f"{len(role)}:{role}{len(name)}:{name}{len(id)}:{id}{len(to)}:{to}{len(value)}:{value}"
+        so_far.update(text.encode("utf-8", "surrogatepass"))
     return so_far

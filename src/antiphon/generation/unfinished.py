@@ -169,10 +169,10 @@ class TurnMemory:
     def _context_of(self, place: int) -> hashlib._Hash:
         """The digest of the messages before ``place``, which is the same whether a client brings back reasoning or not.
 
-        Places are asked for in their order.
+        Calls of it come in the order of places.
         """
         known, done = self._context
-        context = known.copy()  # choices may be kept at the same time
+        context = known.copy()  # several choices may be stored at once
         for message in self._sent[done:place]:
             if message.channel != Channel.ANALYSIS:
                 context.update(_json([message.role, _sign(message, self._values)]))
