@@ -56,6 +56,13 @@ async function reloaded(seen) {
   await page.waitForFunction((count) => document.querySelectorAll("article").length === count, before);
 }
 
+// What a page that failed shows, and its last requests: in the log of a machine that keeps no screenshots.
+async function shown() {
+  const { records } = await import(new URL("playground/app/api.js", location.href).href);
+  const requests = records.slice(0, 8).map(({ at, method, path, status, error, head, end, events }) => `${at.toISOString()} ${method} ${path} ${status} ${error ?? ""} head ${head} end ${end} events ${events.length} ${events.at(-1)?.data.slice(0, 200) ?? ""}`);
+  return [new Date().toISOString(), document.querySelector("main").innerText.slice(-1500), ...requests].join("\n");
+}
+
 // An answer goes on after a reload, whatever the store, and is nowhere but here when it is whole.
 async function survives(url, name) {
   const seen = await chatting(browser, url);
@@ -714,6 +721,7 @@ for (const name of chosen) {
     check(name, false, String(error.stack).slice(0, 1500));
     const pages = browser.browser.contexts().flatMap((context) => context.pages());
     await pages.at(-1)?.screenshot({ path: `${folder}/failed-${name}.png` }).catch(() => {});
+    console.log(await pages.at(-1)?.evaluate(shown).catch(String));
     await Promise.all(browser.browser.contexts().map((context) => context.close()));
   }
 }

@@ -126,7 +126,7 @@ function UserMessage({ node, chat }) {
   const field = useRef(null);
   const edits = text !== null;
   const edited = useRef(edits); // A field that was open before takes no focus when it is drawn again.
-  useEffect(() => {
+  useLayoutEffect(() => { // Before the reader can have selected anything in it.
     if (edits && !edited.current) {
       field.current.focus();
       field.current.setSelectionRange(text.length, text.length);

@@ -1,5 +1,5 @@
 // The list of conversations: searched, named, deleted, written to files and read from them.
-import { html, download, revealed, useEffect, useRef, useState } from "./ui.js";
+import { html, download, revealed, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 import { call } from "./api.js";
 import { conversationOf } from "./conversation_of.js";
 import { useKept } from "./kept.js";
@@ -107,7 +107,7 @@ function Entry({ chat, one, hit, open }) {
 function NameField({ title, named }) {
   const field = useRef(null);
   const left = useRef(false); // A key ends it, and then the field loses the focus too.
-  useEffect(() => { field.current.focus(); field.current.select(); }, []);
+  useLayoutEffect(() => { field.current.focus(); field.current.select(); }, []);
   const ends = (value) => {
     if (left.current) return;
     left.current = true;

@@ -1,5 +1,5 @@
 // What the server stores for this key: listed, opened, deleted.
-import { html, revealed, useEffect, useRef, useState } from "./ui.js";
+import { html, revealed, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 import { call } from "./api.js";
 import { t } from "./strings.js";
 
@@ -76,7 +76,7 @@ function Kind({ kind, list, open, ask }) {
 
 function Document({ opened, back }) {
   const top = useRef(null);
-  useEffect(() => { top.current.focus(); }, []);
+  useLayoutEffect(() => { top.current.focus(); }, []);
   return html`<div class="tools"><h2 ref=${top} tabindex="-1"><code>${opened.id}</code></h2><button type="button" onClick=${back}>${t("back")}</button></div>
     <pre class="plain whole" tabindex="0" dir="auto">${revealed(JSON.stringify(opened.document, null, 2).slice(0, 200_000))}</pre>`;
 }
