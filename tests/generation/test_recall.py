@@ -80,10 +80,11 @@ async def keeps(model: Model, before: Sequence[int], turn: TurnRequest) -> bool:
 ANN, BOB = Tenant(owner="ann"), Tenant(owner="bob")
 
 
-async def test_another_process_goes_on_with_the_turn() -> None:
-    store = MemoryStore()
-    before, more = await answered(process(store), request(tenant=ANN))
-    assert await keeps(process(store), before, request(*more, tenant=ANN))
+@pytest.mark.parametrize("length", [1, recall.SHORT, 4 * recall.SHORT])
+async def test_another_process_goes_on_with_the_turn_however_long_it_is(length: int) -> None:
+    store, asked = MemoryStore(), Message(role=Role.USER, text="x" * length)
+    before, more = await answered(process(store), request(asked, tenant=ANN))
+    assert await keeps(process(store), before, request(asked, *more, tenant=ANN))
 
 
 ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from antiphon.catalog.loading import open_store
 from antiphon.config.config import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
-from antiphon.store import Key, MemoryStore, Record, SessionLimits, TurnLimits, UnfinishedTurns
+from antiphon.store import Delete, Key, MemoryStore, Record, SessionLimits, TurnLimits, UnfinishedTurns, Write
 from antiphon.tokens import SampledText
 
 ARGUMENTS = SampledText("{}", (5, 6), "v")
@@ -53,6 +55,38 @@ async def test_owners_do_not_take_each_other_s_room() -> None:
     for owner in ("ann", "bob"):
         assert await stored.put(owner, ["a"], [thought(owner)])
     assert [(await stored.find(owner, ["a"]))[0].text for owner in ("ann", "bob")] == ["ann", "bob"]
+
+
+class Counting(MemoryStore):
+    """Counts its transactions; those of Eve fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owners: list[list[str]] = []
+
+    async def put_all(self, *writes: Write | Delete) -> None:
+        self.owners.append([one.key.owner for one in writes])
+        if "eve" in self.owners[-1]:
+            raise StoreError("full", code="store_full")
+        await super().put_all(*writes)
+
+
+async def test_what_is_stored_for_an_owner_in_one_moment_is_one_transaction_whoever_of_them_goes_away() -> None:
+    store = Counting()
+    stored = UnfinishedTurns(store, lambda: 1e9, TurnLimits(), lambda: 0.0)
+    puts = [
+        asyncio.create_task(stored.put(owner, [name], [thought(name)]))
+        for owner, name in (("ann", "a"), ("bob", "b"), ("ann", "c"), ("eve", "d"), ("eve", "e"))
+    ]
+    await asyncio.sleep(0)
+    puts[0].cancel()
+    gone, *others, failed, failed_too = await asyncio.gather(*puts, return_exceptions=True)
+    assert isinstance(gone, asyncio.CancelledError)
+    assert others == [True, True]
+    assert isinstance(failed, StoreError)
+    assert isinstance(failed_too, StoreError)
+    assert sorted(store.owners) == [["ann", "ann"], ["bob"], ["eve", "eve"]]
+    assert [(await stored.find("ann", [name]))[0].text for name in ("a", "c")] == ["a", "c"]
 
 
 async def test_what_is_too_large_or_not_to_be_stored_is_not() -> None:

@@ -63,7 +63,9 @@ class Conversation:
     @property
     def callable(self) -> tuple[ToolSpec, ...]:
         """The caller's tools that may be called: ``tools``, and those that a result defined (`ToolsPart`)."""
-        parts = (part for message in self.messages for part in message.parts)
+        parts = [part for message in self.messages if message.parts for part in message.parts]
+        if not parts:
+            return self.tools
         defined = {tool.recipient: tool for part in parts if isinstance(part, ToolsPart) for tool in part.tools}
         for tool in self.tools if defined else ():
             defined.pop(tool.recipient, None)
@@ -72,6 +74,8 @@ class Conversation:
     @property
     def offered(self) -> tuple[ToolSpec | str, ...]:
         """Everything that a call may be addressed to: `callable`, then the recipients of ``builtins``."""
+        if not self.builtins:
+            return self.callable
         return (*self.callable, *(name for namespace in map(described, self.builtins) for name in namespace.recipients))
 
     def add(self, *messages: Message) -> Conversation:

@@ -35,7 +35,7 @@ PATIENCE = 2.0
 CUT = 64
 """Ids of a text that its limit cut, above which they are remembered unseen."""
 SHORT = 1024
-"""Ids of a turn that are compressed in a small window."""
+"""Ids of a turn that are not compressed: that would take longer than all else that is stored of it."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
 Writing = asyncio.Task[None]
@@ -164,7 +164,7 @@ def _name(model: Model, key: bytes) -> str:
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """The number of messages that were answered, the digest of the prompt, the compressed ids of 32 bits each.
+    """The number of messages that were answered, the digest of the prompt, the ids of 32 bits each, ``zipped`` or not.
 
     ``own_ids``: as `Remembered` has them.
     """
@@ -173,17 +173,17 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     prompt: bytes
     ids: bytes
     own_ids: tuple[tuple[str, str], ...] = ()
+    zipped: bool = True
 
 
 _DECODER = msgspec.msgpack.Decoder(ready(_Head))
 
 
 def _packed(turn: Remembered) -> list[bytes]:
-    # A small window: of a short text, most of the time goes into making a large one ready.
-    window, memory = (zlib.MAX_WBITS, 8) if len(turn.ids) > SHORT else (9, 1)
-    packer = zlib.compressobj(1, zlib.DEFLATED, window, memory)
-    ids = packer.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids)) + packer.flush()
-    head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids, turn.own_ids))
+    ids, zipped = struct.pack(f"<{len(turn.ids)}I", *turn.ids), len(turn.ids) > SHORT
+    head = msgspec.msgpack.encode(
+        _Head(turn.asked, turn.prompt, zlib.compress(ids, 1) if zipped else ids, turn.own_ids, zipped)
+    )
     texts = (replace(one, text=str(one.text), header=tuple(map(str, one.header))) for one in turn.reply)
     return [head, *map(pack, texts)]  # Their ids are among the others.
 
@@ -192,7 +192,7 @@ def _unpacked(packed: Sequence[bytes], tenant: Tenant, key: bytes) -> Remembered
     """The turn of a record. Raises `StoreError`."""
     try:
         head = _DECODER.decode(packed[0])
-        ids = zlib.decompress(head.ids)
+        ids = zlib.decompress(head.ids) if head.zipped else head.ids
         numbers = struct.unpack(f"<{len(ids) // 4}I", ids)
     except (msgspec.DecodeError, zlib.error, struct.error) as error:
         raise StoreError("The stored ids of a turn cannot be read.", code="store_corrupt") from error

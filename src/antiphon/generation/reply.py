@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -19,6 +21,7 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
+    Role,
     TextDelta,
     TokenLogprob,
     TurnEnded,
@@ -144,6 +147,50 @@ def meaning(message: Message) -> tuple[str, str]:
     if message.is_call:
         return message.recipient or "", canonical(message.text)
     return "analysis" if message.channel == Channel.ANALYSIS else "", message.text
+
+
+class Digests:
+    """A digest of a conversation up to each of its messages; empty where that is not the model's.
+
+    Several texts of a turn are as one, as some clients have them. An open message, which the model continues, is in
+    none, and nor is what follows: where it ends is not known. Nobody finds what is of another ``domain``.
+    """
+
+    def __init__(self, domain: str, messages: Iterable[Message] = ()) -> None:
+        self._so_far = hashlib.sha256(domain.encode())
+        self._run: list[Message] = []
+        self.keys: list[bytes] = []
+        self.open = False
+        """Whether a message is open."""
+        self._read(messages)
+
+    def behind(self, reply: Iterable[Message]) -> Digests:
+        """The digests of the conversation with the reply."""
+        whole = copy(self)
+        whole._so_far, whole._run, whole.keys = self._so_far.copy(), [*self._run], [*self.keys]
+        whole._read(reply)
+        return whole
+
+    def _read(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.open = self.open or message.end is End.NONE
+            if self.open:
+                break
+            if message.role is Role.ASSISTANT:
+                self._run.append(message)
+                self.keys.append(_digest(self._so_far.copy(), bundled(self._run)).digest())
+            else:
+                _digest(self._so_far, [*bundled(self._run), message])
+                self._run.clear()
+                self.keys.append(b"")
+
+
+def _digest(so_far: hashlib._Hash, messages: Iterable[Message]) -> hashlib._Hash:
+    for message in messages:
+        role, name, id, (to, value) = message.role, message.name or "", message.call_id or "", meaning(message)
+        text = f"{len(role)}:{role}{len(name)}:{name}{len(id)}:{id}{len(to)}:{to}{len(value)}:{value}"
+        so_far.update(text.encode("utf-8", "surrogatepass"))
+    return so_far
 
 
 def canonical(arguments: str) -> str:

@@ -18,6 +18,8 @@ from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
 from antiphon.tenancy import NOBODY, Tenant
 
+from .reply import Digests
+
 # Where the numbers of a request must lie, whichever engine answers it.
 
 
@@ -157,6 +159,14 @@ class TurnRequest:
     """Tokens after which the thought of the reply ends; 0: there is none; -1: no bound."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
     """The source of the ids of the reply's calls, where the model gives none (`generation.call_ids`)."""
+    _digests: list[Digests] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    @property
+    def digests(self) -> Digests:
+        """The digests of its conversation, which are made once."""
+        if not self._digests:
+            self._digests.append(Digests(self.tenant.domain(), self.conversation.messages))
+        return self._digests[0]
 
     @property
     def calls(self) -> frozenset[str] | None:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from antiphon.conversation import End, Message, Role
+from antiphon.conversation import Message, Role
 from antiphon.tenancy import Tenant
 from antiphon.tokens import Piece
 
-from .reply import as_history, bundled, meaning
+from .reply import as_history
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # to render a prompt needs no store
@@ -97,12 +97,11 @@ class Sequences:
 
         ``explained``: the request is kept, to tell what another prompt changed of it.
         """
-        messages, tenant = request.conversation.messages, request.tenant
-        whole = (*messages, *as_history(reply))
-        keys = _keys(tenant.domain(), whole)
-        key = keys[-1] if exact and keys and len(keys) == len(whole) else b""
+        whole = request.digests.behind([*as_history(reply)])
+        key = whole.keys[-1] if exact and whole.keys and not whole.open else b""
         own, asked = tuple(own_ids.items()), request if explained else None
-        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, own, asked)
+        count = len(request.conversation.messages)
+        made = Remembered(request.tenant, count, digest(prompt), tuple(reply), (*ids, *sampled), key, own, asked)
         self.put(made)
         return made
 
@@ -122,13 +121,13 @@ class Sequences:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
             messages = request.conversation.messages
-            keys = reversed([*enumerate(_keys(request.tenant.domain(), messages), 1)])
+            keys = reversed([*enumerate(request.digests.keys, 1)])
             found = ((self._by_key.get(key), length) for length, key in keys)
             yield from islice((one.within(messages[:length]) for one, length in found if one), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
         """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
-        keys = [*_keys(request.tenant.domain(), request.conversation.messages), b""]
+        keys = [*request.digests.keys, b""]
         ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
         return [*takewhile(lambda key: key not in self._by_key, ends)]
 
@@ -136,7 +135,7 @@ class Sequences:
         """Whether the longest turn that is known of the conversation is remembered no longer."""
         if not self._forgotten:
             return False
-        keys = reversed(_keys(request.tenant.domain(), request.conversation.messages))
+        keys = reversed(request.digests.keys)
         return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
@@ -146,7 +145,7 @@ class Sequences:
         """
         tenant, domain = request.tenant, request.tenant.domain()
         messages = request.conversation.messages
-        keys = _keys(domain, messages)
+        keys = request.digests.keys
         length = next((length for length in range(len(keys), 0, -1) if keys[length - 1]), 0)
         with self._lock:
             if length and (last := self._by_key.get(keys[length - 1])):
@@ -201,31 +200,3 @@ def digest(pieces: Iterable[Piece]) -> bytes:
         for piece in pieces
     ]
     return hashlib.sha256(b"".join(parts)).digest()
-
-
-def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
-    """A digest of the conversation up to each of its messages; empty where that is not the model's.
-
-    Several texts of a turn are as one, as some clients have them. An open message, which the model continues, is in
-    none: where it ends is not known.
-    """
-    so_far, keys, run = hashlib.sha256(domain.encode()), list[bytes](), list[Message]()
-    for message in messages:
-        if message.end is End.NONE:
-            break
-        if message.role is Role.ASSISTANT:
-            run.append(message)
-            keys.append(_digest(so_far.copy(), bundled(run)).digest())
-        else:
-            so_far = _digest(so_far, [*bundled(run), message])
-            run.clear()
-            keys.append(b"")
-    return keys
-
-
-def _digest(so_far: hashlib._Hash, messages: Iterable[Message]) -> hashlib._Hash:
-    for message in messages:
-        role, name, id, (to, value) = message.role, message.name or "", message.call_id or "", meaning(message)
-        text = f"{len(role)}:{role}{len(name)}:{name}{len(id)}:{id}{len(to)}:{to}{len(value)}:{value}"
-        so_far.update(text.encode("utf-8", "surrogatepass"))
-    return so_far

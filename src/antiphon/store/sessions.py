@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -56,6 +57,8 @@ class UnfinishedTurns:
     kind: str = TURN_KIND
     _stored: dict[str, dict[_Names, float]] = field(default_factory=dict)
     """By owner, what this process stored: the names of each turn, and when it expires, the oldest first."""
+    _writing: dict[str, tuple[list[Write | Delete], asyncio.Task[None]]] = field(default_factory=dict)
+    """By owner, what is about to be written."""
     _confirmed: ConfirmedClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,11 +79,23 @@ class UnfinishedTurns:
         values = {names[0]: _ENCODER.encode(packed)} | dict.fromkeys(names[1:], _ENCODER.encode(names[0]))
         expires = now + self.limits.lifetime
         writes = [Write(Key(self.kind, owner, name), Record(value, now, expires)) for name, value in values.items()]
-        await self.store.put_all(*self._room(owner, now), *writes)
+        await self._together(owner, [*self._room(owner, now), *writes])
         stored = self._stored.setdefault(owner, {})
         stored.pop(tuple(names), None)
         stored[tuple(names)] = expires
         return True
+
+    async def _together(self, owner: str, writes: Sequence[Write | Delete]) -> None:
+        """Writes these with what else is stored for the owner in this moment: a transaction costs more than they do."""
+        if owner not in self._writing:
+            self._writing[owner] = [], asyncio.create_task(self._write(owner))
+        waiting, written = self._writing[owner]
+        waiting += writes
+        await asyncio.shield(written)
+
+    async def _write(self, owner: str) -> None:
+        waiting, _ = self._writing.pop(owner)
+        await self.store.put_all(*waiting)
 
     async def find(self, owner: str, names: Sequence[str]) -> tuple[Message, ...]:
         """The turn under the first of the names that has one; nothing where none has. Raises `StoreError`."""

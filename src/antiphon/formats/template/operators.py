@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from json.encoder import encode_basestring
 from string import Formatter
 from typing import Any
 
@@ -158,7 +159,6 @@ def ordered(budget: Budget, values: Any) -> None:
 FARTHEST = 64
 """Characters of an indent, and between two places of JSON."""
 _MAX_DEPTH = 200
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_json(
@@ -190,7 +190,7 @@ def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, de
     """Characters of a value's JSON at most: ``apart`` and ``far`` for each place, a character as wide as its escape."""
     if isinstance(value, str):
         budget.read(len(value))
-        return 2 + (len(_quoted(value)) if wide == 1 or value.isascii() else 2 * wide * len(value))
+        return 2 + (len(encode_basestring(value)) if wide == 1 or value.isascii() else 2 * wide * len(value))
     if not isinstance(value, MEASURED):
         return budget.written(value)
     budget.slots(len(value))

@@ -130,9 +130,9 @@ class ChoiceReader:
 
     def _more_text(self, texts: Sequence[str | None], start: int) -> int:
         """How many of them, from ``start`` on, are just more text of the open message."""
-        if self._foresees is None or not self._channels.passes or self._ids.buffering or self._logprobs.waiting:
+        if self._foresees is None or not self._channels.passes or not (count := self._foresees.more_text(texts, start)):
             return 0
-        return self._foresees.more_text(texts, start)
+        return 0 if self._ids.buffering or self._logprobs.waiting else count
 
     def _run(self, ids: Sequence[int], texts: Sequence[str | None]) -> Sequence[Event]:
         """Many ids at once, of which nothing is reported but their text. They count as if each came alone."""
@@ -196,11 +196,14 @@ class ChoiceReader:
             return []
         pieces = self._ids.feed(id)
         events = self._parser.feed(pieces)
+        marked = bool(pieces) and isinstance(pieces[-1], Control)
+        if not (events or marked):
+            return events  # Nearly every token of what a call begins with.
         unchanged = self._plain and self._channels.passes and not self._logprobs.waiting
         if unchanged and len(events) == 1 and isinstance(events[0], TextDelta):
             return events  # Nearly every token of nearly every reply.
         passed = self._pass(events)
-        if pieces and isinstance(pieces[-1], Control):
+        if marked:
             self._ids.forget()
         return passed
 
