@@ -45,21 +45,30 @@ from .format_choice import ModelSource, format_of, harmony_options, log_replies,
 TRY = Task("antiphon.formats.template.stability:work", "rendering some prompts", processor=5.0, memory=512 * 2**20)
 
 
-async def try_template(name: str, entry: ModelEntry, text: ModelText) -> None:
-    """Renders some prompts with the template that the model's files, or its entry, name.
+async def read_tried(name: str, entry: ModelEntry, path: Path | None) -> ModelSource:
+    """Reads the model's files, and renders some prompts with the template that they, or its entry, name.
 
-    Raises `TemplateError` for one that is malformed, or that takes too much to render them (``template_limit``).
+    The process in which it is tried starts while the files are read. Raises what `read_source` raises, and
+    `TemplateError` for a template that is malformed, or that takes too much to render them (``template_limit``).
     """
-    parts = template_parts(name, entry, text)
-    if entry.task != "chat" or parts is None or sys.platform == "win32":  # There is no fork.
-        return
+    if entry.task != "chat" or sys.platform == "win32":  # There is no fork.
+        return await read_source(entry, path)
     with closing(Isolation(seconds=6 * TRY.processor)) as isolated:
+        starting = None if entry.format else asyncio.create_task(isolated.ready(TRY))
         try:
-            await isolated.run(TRY, msgspec.json.encode(parts))
+            source = await read_source(entry, path)
+            parts = template_parts(name, entry, source.text)
+            if parts is not None:
+                await isolated.run(TRY, msgspec.json.encode(parts))
         except RequestError as error:
             what = f"the chat template of {name} is not used: {error.message}"
             hint = "Configure another chat_template, or a format."
             raise TemplateError(what, code="template_limit", hint=hint) from None
+        finally:
+            if starting is not None:
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+    return source
 
 
 # What a GGUF file says of its model, for those who choose one.
@@ -242,9 +251,7 @@ async def describe(
     What may be wrong with the file and the format is found here: errors are those of `Loader.describe`.
     """
     entry, catalogue = await asyncio.to_thread(recognized, name, given, path)
-    source = await read_source(entry, path)
-    if source.text.template or entry.chat_template:
-        await try_template(name, entry, source.text)
+    source = await read_tried(name, entry, path)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
     if entry.engine.remote and config.context:  # The context for all models here is not that of a server's.

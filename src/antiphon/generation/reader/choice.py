@@ -196,14 +196,13 @@ class ChoiceReader:
             return []
         pieces = self._ids.feed(id)
         events = self._parser.feed(pieces)
-        marked = bool(pieces) and isinstance(pieces[-1], Control)
-        if not (events or marked):
+        if len(events) == 1 and isinstance(events[0], TextDelta):
+            if self._plain and self._channels.passes and not self._logprobs.waiting:
+                return events  # Nearly every token of nearly every reply.
+        elif not events and not (pieces and isinstance(pieces[-1], Control)):
             return events  # Nearly every token of what a call begins with.
-        unchanged = self._plain and self._channels.passes and not self._logprobs.waiting
-        if unchanged and len(events) == 1 and isinstance(events[0], TextDelta):
-            return events  # Nearly every token of nearly every reply.
         passed = self._pass(events)
-        if marked:
+        if pieces and isinstance(pieces[-1], Control):
             self._ids.forget()
         return passed
 
