@@ -10,7 +10,7 @@ from antiphon.catalog.loading import open_store
 from antiphon.config.config import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
-from antiphon.store import Delete, Key, MemoryStore, Record, SessionLimits, TurnLimits, UnfinishedTurns, Write
+from antiphon.store import Delete, Key, MemoryStore, Record, SessionLimits, Together, TurnLimits, UnfinishedTurns, Write
 from antiphon.tokens import SampledText
 
 ARGUMENTS = SampledText("{}", (5, 6), "v")
@@ -73,11 +73,16 @@ class Counting(MemoryStore):
 
 async def test_what_is_stored_for_an_owner_in_one_moment_is_one_transaction_whoever_of_them_goes_away() -> None:
     store = Counting()
-    stored = UnfinishedTurns(store, lambda: 1e9, TurnLimits(), lambda: 0.0)
+    together = Together(store)
+    texts, ids = (
+        UnfinishedTurns(store, lambda: 1e9, TurnLimits(), lambda: 0.0, kind, together) for kind in ("turn", "ids")
+    )
     puts = [
         asyncio.create_task(stored.put(owner, [name], [thought(name)]))
-        for owner, name in (("ann", "a"), ("bob", "b"), ("ann", "c"), ("eve", "d"), ("eve", "e"))
-    ]
+        for stored, owner, name in (
+            (texts, "ann", "a"), (texts, "bob", "b"), (ids, "ann", "c"), (texts, "eve", "d"), (ids, "eve", "e"),
+        )
+    ]  # fmt: skip
     await asyncio.sleep(0)
     puts[0].cancel()
     gone, *others, failed, failed_too = await asyncio.gather(*puts, return_exceptions=True)
@@ -86,7 +91,7 @@ async def test_what_is_stored_for_an_owner_in_one_moment_is_one_transaction_whoe
     assert isinstance(failed, StoreError)
     assert isinstance(failed_too, StoreError)
     assert sorted(store.owners) == [["ann", "ann"], ["bob"], ["eve", "eve"]]
-    assert [(await stored.find("ann", [name]))[0].text for name in ("a", "c")] == ["a", "c"]
+    assert [(await stored.find("ann", [name]))[0].text for stored, name in ((texts, "a"), (ids, "c"))] == ["a", "c"]
 
 
 async def test_what_is_too_large_or_not_to_be_stored_is_not() -> None:

@@ -38,7 +38,7 @@ from antiphon.http.recovery import Recovery
 from antiphon.http.route import PathRouter, Paths, SpelledPath
 from antiphon.http.rules import Rules
 from antiphon.observe import Metrics, Tracing
-from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, Store, StoredRuns, UnfinishedTurns
+from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, Store, StoredRuns, Together, UnfinishedTurns
 from antiphon.store.archive import Archive
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
@@ -282,7 +282,8 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     lasting = not isinstance(store, MemoryStore)
     beside = [SharedRates(rates, leases, settings.clock).running] if lasting else []
     found = lasting and stored.turns.lifetime > 0
-    ids = UnfinishedTurns(store, settings.clock, stored.turns, steady, kind="ids") if found else None
+    turns = UnfinishedTurns(store, settings.clock, stored.turns, steady, together=Together(store))
+    ids = UnfinishedTurns(store, settings.clock, stored.turns, steady, "ids", turns.together) if found else None
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -294,7 +295,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         archive=archive,
         stored_runs=StoredRuns(store, settings.clock, stored.runs, steady),
         sessions=Sessions(store, settings.clock, stored, steady, leases),
-        turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
+        turns=turns,
         ids=ids,
         idempotency=Idempotency(archive, leases),
         batches=settings.batches or BatchesConfig(),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .opening import StoreFactory, store_at
     from .postgres_address import hidden_password
     from .runs import RunLimits, StoredRuns
-    from .sessions import OpenSession, SessionLimits, Sessions, TurnLimits, UnfinishedTurns
+    from .sessions import OpenSession, SessionLimits, Sessions, Together, TurnLimits, UnfinishedTurns
     from .sqlite import SqliteStore
     from .store import Delete, Key, Lease, Record, Store, Write
 else:
@@ -27,7 +27,7 @@ else:
             "opening": "StoreFactory store_at",
             "postgres_address": "hidden_password",
             "runs": "RunLimits StoredRuns",
-            "sessions": "OpenSession SessionLimits Sessions TurnLimits UnfinishedTurns",
+            "sessions": "OpenSession SessionLimits Sessions Together TurnLimits UnfinishedTurns",
             "sqlite": "SqliteStore",
             "store": "Delete Key Lease Record Store Write",
         },
@@ -50,6 +50,7 @@ __all__ = [
     "Store",
     "StoreFactory",
     "StoredRuns",
+    "Together",
     "TurnLimits",
     "UnfinishedTurns",
     "Write",

@@ -43,11 +43,31 @@ _Names = tuple[str, ...]
 
 
 @dataclass(slots=True)
+class Together:
+    """Writes what comes for an owner in one moment as one transaction, which costs more than what is in it."""
+
+    store: Store
+    _waiting: dict[str, tuple[list[Write | Delete], asyncio.Task[None]]] = field(default_factory=dict)
+
+    async def put_all(self, owner: str, writes: Sequence[Write | Delete]) -> None:
+        """Returns, or raises `StoreError`, once the transaction is over."""
+        if owner not in self._waiting:
+            self._waiting[owner] = [], asyncio.create_task(self._write(owner))
+        waiting, written = self._waiting[owner]
+        waiting += writes
+        await asyncio.shield(written)
+
+    async def _write(self, owner: str) -> None:
+        waiting, _ = self._waiting.pop(owner)
+        await self.store.put_all(*waiting)
+
+
+@dataclass(slots=True)
 class UnfinishedTurns:
     """Turns by their owner and a name; what is a name is for the wire to say.
 
     ``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set: see `ConfirmedClock`. ``kind`` is that
-    of the records.
+    of the records, which are written with what else is written ``together``.
     """
 
     store: Store
@@ -55,14 +75,15 @@ class UnfinishedTurns:
     limits: TurnLimits = field(default_factory=TurnLimits)
     steady: Callable[[], float] = steady_time
     kind: str = TURN_KIND
+    together: Together | None = None
     _stored: dict[str, dict[_Names, float]] = field(default_factory=dict)
     """By owner, what this process stored: the names of each turn, and when it expires, the oldest first."""
-    _writing: dict[str, tuple[list[Write | Delete], asyncio.Task[None]]] = field(default_factory=dict)
-    """By owner, what is about to be written."""
     _confirmed: ConfirmedClock = field(init=False)
+    _together: Together = field(init=False)
 
     def __post_init__(self) -> None:
         self._confirmed = ConfirmedClock(self.clock, self.steady)
+        self._together = self.together or Together(self.store)
 
     async def put(self, owner: str, names: Sequence[str], messages: Sequence[Message]) -> bool:
         """Store a turn under each of the names, the first of which no other has; False where it is too large or off.
@@ -79,23 +100,11 @@ class UnfinishedTurns:
         values = {names[0]: _ENCODER.encode(packed)} | dict.fromkeys(names[1:], _ENCODER.encode(names[0]))
         expires = now + self.limits.lifetime
         writes = [Write(Key(self.kind, owner, name), Record(value, now, expires)) for name, value in values.items()]
-        await self._together(owner, [*self._room(owner, now), *writes])
+        await self._together.put_all(owner, [*self._room(owner, now), *writes])
         stored = self._stored.setdefault(owner, {})
         stored.pop(tuple(names), None)
         stored[tuple(names)] = expires
         return True
-
-    async def _together(self, owner: str, writes: Sequence[Write | Delete]) -> None:
-        """Writes these with what else is stored for the owner in this moment: a transaction costs more than they do."""
-        if owner not in self._writing:
-            self._writing[owner] = [], asyncio.create_task(self._write(owner))
-        waiting, written = self._writing[owner]
-        waiting += writes
-        await asyncio.shield(written)
-
-    async def _write(self, owner: str) -> None:
-        waiting, _ = self._writing.pop(owner)
-        await self.store.put_all(*waiting)
 
     async def find(self, owner: str, names: Sequence[str]) -> tuple[Message, ...]:
         """The turn under the first of the names that has one; nothing where none has. Raises `StoreError`."""
