@@ -35,6 +35,7 @@ async function rows(page) {
 export async function twoTabs(browser, urls) {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
+  await seen.context.addInitScript(holding);
   await say(page, "hello");
   const other = await beside(seen, urls.main);
   await bothShow([page, other.page], ["hello"]);
@@ -58,11 +59,22 @@ export async function twoTabs(browser, urls) {
   await seen.context.close();
 }
 
-// Two questions at the same moment are two versions, of which each tab shows its own.
+// What other tabs tell a page waits in `held`, where that is a list.
+function holding() {
+  const listen = BroadcastChannel.prototype.addEventListener;
+  BroadcastChannel.prototype.addEventListener = function (type, heard) {
+    listen.call(this, type, (event) => (window.held ? window.held.push(() => heard(event)) : heard(event)));
+  };
+}
+
+// Two questions of which neither tab knows the other's are two versions, of which each tab shows its own.
 async function together(seen, other) {
   const pages = [seen.page, other.page];
+  await Promise.all(pages.map((page) => page.evaluate(() => { window.held = []; })));
   await Promise.all(pages.map((page, at) => page.fill("#message", ["at once", "hello"][at])));
   await Promise.all(pages.map((page) => page.press("#message", "Enter")));
+  await Promise.all(pages.map((page, at) => page.locator("article.user .body").last().getByText(["at once", "hello"][at]).waitFor()));
+  await Promise.all(pages.map((page) => page.evaluate(() => { for (const hear of window.held.splice(0)) hear(); window.held = undefined; })));
   await Promise.all(pages.map((page) => page.locator("article.user").last().getByText("/2").waitFor()));
   await Promise.all(pages.map((page) => page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done")));
   check("tabs: each shows its own", (await seen.page.locator("article.user .body").last().innerText()) === "at once" && (await other.page.locator("article.user .body").last().innerText()) === "hello");
