@@ -11,6 +11,7 @@ from antiphon.config.config import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
 from antiphon.store import Delete, Key, MemoryStore, Record, SessionLimits, Together, TurnLimits, UnfinishedTurns, Write
+from antiphon.store.sessions import MOST_TOGETHER
 from antiphon.tokens import SampledText
 
 ARGUMENTS = SampledText("{}", (5, 6), "v")
@@ -92,6 +93,15 @@ async def test_what_is_stored_for_an_owner_in_one_moment_is_one_transaction_whoe
     assert isinstance(failed_too, StoreError)
     assert sorted(store.owners) == [["ann", "ann"], ["bob"], ["eve", "eve"]]
     assert [(await stored.find("ann", [name]))[0].text for stored, name in ((texts, "a"), (ids, "c"))] == ["a", "c"]
+
+
+async def test_many_turns_of_one_moment_are_several_transactions() -> None:
+    store = Counting()
+    stored = UnfinishedTurns(store, lambda: 1e9, TurnLimits(), lambda: 0.0)
+    names = [str(number) for number in range(3 * MOST_TOGETHER)]
+    assert all(await asyncio.gather(*(stored.put("ann", [name], [thought(name)]) for name in names)))
+    assert [*map(len, store.owners)] == [MOST_TOGETHER] * 3
+    assert [(await stored.find("ann", [name]))[0].text for name in names] == names
 
 
 async def test_what_is_too_large_or_not_to_be_stored_is_not() -> None:

@@ -40,26 +40,32 @@ class TurnLimits(msgspec.Struct, frozen=True):
 
 
 _Names = tuple[str, ...]
+MOST_TOGETHER = 16
 
 
 @dataclass(slots=True)
 class Together:
-    """Writes what comes for an owner in one moment as one transaction, which costs more than what is in it."""
+    """Writes what comes for an owner in one moment as one transaction, which costs more than what is in it.
+
+    `MOST_TOGETHER` writes are enough for one: a server of the store may do them one after the other.
+    """
 
     store: Store
     _waiting: dict[str, tuple[list[Write | Delete], asyncio.Task[None]]] = field(default_factory=dict)
 
     async def put_all(self, owner: str, writes: Sequence[Write | Delete]) -> None:
         """Returns, or raises `StoreError`, once the transaction is over."""
-        if owner not in self._waiting:
-            self._waiting[owner] = [], asyncio.create_task(self._write(owner))
+        if owner not in self._waiting or len(self._waiting[owner][0]) >= MOST_TOGETHER:
+            batch: list[Write | Delete] = []
+            self._waiting[owner] = batch, asyncio.create_task(self._write(owner, batch))
         waiting, written = self._waiting[owner]
         waiting += writes
         await asyncio.shield(written)
 
-    async def _write(self, owner: str) -> None:
-        waiting, _ = self._waiting.pop(owner)
-        await self.store.put_all(*waiting)
+    async def _write(self, owner: str, batch: list[Write | Delete]) -> None:
+        if self._waiting[owner][0] is batch:
+            del self._waiting[owner]
+        await self.store.put_all(*batch)
 
 
 @dataclass(slots=True)
