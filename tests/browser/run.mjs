@@ -56,6 +56,22 @@ async function reloaded(seen) {
   await page.waitForFunction((count) => document.querySelectorAll("article").length === count, before);
 }
 
+// A key that opens a field has opened it when the next key comes, however soon that is.
+async function typedAhead() {
+  const { page, context } = await chatting(browser, urls.main);
+  await say(page, "hello");
+  for (const [at, key, label] of [[".rail .name", "F2", "Title"], ["#message", "ArrowUp", "Edit"]]) {
+    await page.locator(at).first().focus();
+    const focused = await page.evaluate((name) => {
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+      return document.activeElement.getAttribute("aria-label");
+    }, key);
+    check(`at once: ${key}`, focused === label, String(focused));
+    await page.keyboard.press("Escape");
+  }
+  await context.close();
+}
+
 // What a page that failed shows, and its last requests: in the log of a machine that keeps no screenshots.
 async function shown() {
   const { records } = await import(new URL("playground/app/api.js", location.href).href);
@@ -712,7 +728,7 @@ async function slowCode() {
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
 const LOOKS = Object.fromEntries(Object.entries(looks).map(([name, one]) => [name, () => one(browser, urls)]));
 const TABS = Object.fromEntries(Object.entries(tabs).map(([name, one]) => [name, () => one(browser, urls)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...TABS, ...BENCHES, ...LOOKS };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, typedAhead, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...TABS, ...BENCHES, ...LOOKS };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -138,7 +138,7 @@ export class Chat extends Conversations {
     if (!last || this.growing) return false;
     keep(`edit ${last.id}`, last.text);
     last.version += 1;
-    this.changed();
+    this.changed(true); // The next key is for the field.
     return true;
   }
 

@@ -24,9 +24,10 @@ const POLL = 2000;
 
 const server = { state: "starting", models: [], cards: [], wrong: false };
 const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 50);
-const chat = new Chat(() => {
+const chat = new Chat((now = false) => {
   if (Object.values(chat.current.nodes ?? {}).some((node) => node.error?.kind === "key")) server.state = "key";
-  draw();
+  if (now) draw.now();
+  else draw();
 });
 
 async function connect() {
@@ -84,7 +85,7 @@ function Page() {
     create: () => { chat.create(); chosen(); focusLater("#message"); },
     settings: () => { toggle("settings"); focusLater("aside :is(select, input)"); },
     shortcuts: () => setListed(true),
-    rename: () => { if (chat.conversations.includes(chat.current)) { rail(); chat.renaming = chat.current; draw(); } },
+    rename: () => { if (chat.conversations.includes(chat.current)) { rail(); chat.renaming = chat.current; draw.now(); } },
   };
   useEffect(() => {
     const pressed = (event) => {

@@ -85,7 +85,7 @@ function deleted(chat, conversations, event) {
 
 function Entry({ chat, one, hit, open }) {
   const name = useRef(null);
-  const rename = (on) => { chat.renaming = on; chat.changed(); };
+  const rename = (on) => { chat.renaming = on; chat.changed(true); }; // At once: who typed the key types on.
   const pressed = (event) => {
     if (event.key === "F2") { event.preventDefault(); rename(one); }
     if (["Delete", "Backspace"].includes(event.key)) deleted(chat, [one], event);
