@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from antiphon.catalog.files import ModelStore
-from antiphon.catalog.files.sources import FileSource, HubSource, WheelSource, parse_source, pip_words
+from antiphon.catalog.files.sources import FileSource, HubSource, WheelSource, parse_source, pip_words, weight
 from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
 from kit.program import antiphon
@@ -78,6 +81,26 @@ def test_a_broken_off_copy_goes_on_where_it_ended(store: ModelStore, file: Path,
     model = store.pull("tiny", ModelEntry(source=str(file), sha256=DIGEST), lambda done, total: seen.append(done))
     assert model.sha256 == DIGEST
     assert not seen or seen[0] > (left if left <= len(CONTENT) else 0)
+
+
+def test_weighs_a_folder_from_which_another_process_deletes(tmp_path: Path) -> None:
+    """pip makes and deletes folders while its download is watched."""
+    (tmp_path / "stays").write_bytes(b"12345")
+    ended = Event()
+
+    def change() -> None:
+        while not ended.is_set():
+            (tmp_path / "a/b/c").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "a")
+
+    with ThreadPoolExecutor() as pool:
+        changing = pool.submit(change)
+        try:
+            weights = [weight(tmp_path) for _ in range(2000)]
+        finally:
+            ended.set()
+        changing.result()
+    assert set(weights) == {5}
 
 
 def test_a_broken_off_copy_of_a_file_that_changed_begins_anew(store: ModelStore, file: Path) -> None:

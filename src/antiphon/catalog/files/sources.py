@@ -15,7 +15,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -234,11 +234,10 @@ def watch(process: subprocess.Popen[bytes], folder: Path, progress: Progress) ->
 def weight(folder: Path) -> int:
     """Bytes of all files below ``folder``, some of which may vanish meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue
+    for inside, _, names in os.walk(folder):  # which passes over a folder that is gone, where `rglob` raises
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(inside, name)).st_size
     return total
 
 
