@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from kit.program import CONFIG, antiphon, serving
-from kit.waiting import wait_until
+from kit.waiting import PATIENCE, wait_until
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def test_a_server_that_may_open_no_more_files_serves_who_is_there_and_recovers(t
 
 
 def connection_to(url: str) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=5)
+    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
 
 
 def broken_models(good: Path, folder: Path) -> dict[str, str]:

@@ -1,5 +1,5 @@
 // The page: its bar, its views, and the state of the server.
-import { html, render, batched, seconds, useEffect, useRef, useState } from "./ui.js";
+import { html, render, batched, seconds, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 import { call, setKey } from "./api.js";
 import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
@@ -81,9 +81,9 @@ function Page() {
   const chosen = () => { if (panel === "rail") setPanel(""); location.hash = "chat"; };
   const rail = () => { if (getComputedStyle(document.querySelector(".rail")).display === "none") setPanel("rail"); };
   const acts = {
-    search: () => { rail(); focusLater("#search"); },
-    create: () => { chat.create(); chosen(); focusLater("#message"); },
-    settings: () => { toggle("settings"); focusLater("aside :is(select, input)"); },
+    search: () => { rail(); focusOn("#search"); },
+    create: () => { chat.create(); chosen(); focusOn("#message"); },
+    settings: () => { toggle("settings"); focusOn("aside :is(select, input)"); },
     shortcuts: () => setListed(true),
     rename: () => { if (chat.conversations.includes(chat.current)) { rail(); chat.renaming = chat.current; draw.now(); } },
   };
@@ -128,7 +128,11 @@ function Page() {
   </div>`;
 }
 
-const focusLater = (which) => setTimeout(() => document.querySelector(which)?.focus(), 100); // Once it is drawn.
+// The next key is for this element, which is drawn at once.
+function focusOn(which) {
+  draw.now();
+  document.querySelector(which)?.focus();
+}
 
 function State() {
   if (!["loading", "offline", "busy"].includes(server.state)) return null;
@@ -140,7 +144,7 @@ function State() {
 function KeyDialog() {
   const dialog = useRef(null);
   const field = useRef(null);
-  useEffect(() => { if (!dialog.current.open) dialog.current.showModal(); }, []);
+  useLayoutEffect(() => { if (!dialog.current.open) dialog.current.showModal(); }, []);
   const given = (event) => {
     event.preventDefault();
     setKey(field.current.value.trim());

@@ -80,7 +80,8 @@ function useHits(chat, wanted) {
 // Whoever deletes by the keyboard comes to the button that undoes it.
 function deleted(chat, conversations, event) {
   chat.remove(conversations);
-  if (!event.detail) setTimeout(() => document.getElementById("undo")?.focus(), 100);
+  chat.changed(true);
+  if (!event.detail) document.getElementById("undo")?.focus();
 }
 
 function Entry({ chat, one, hit, open }) {
@@ -93,7 +94,7 @@ function Entry({ chat, one, hit, open }) {
   const named = (now) => {
     rename(null);
     if (now !== null && now.trim() !== one.title) chat.rename(one, now.trim());
-    setTimeout(() => name.current?.focus(), 100);
+    name.current?.focus();
   };
   if (chat.renaming === one) return html`<li><${NameField} title=${one.title} named=${named} /></li>`;
   const fields = { name: revealed(one.title) || t("untitled") };

@@ -1,5 +1,5 @@
 // The keys of the page, and the list of them.
-import { html, useEffect, useRef } from "./ui.js";
+import { html, useLayoutEffect, useRef } from "./ui.js";
 import { t } from "./strings.js";
 
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
@@ -27,7 +27,7 @@ export function askedBy(event) {
 
 export function Shortcuts({ close }) {
   const dialog = useRef(null);
-  useEffect(() => { dialog.current.showModal(); }, []);
+  useLayoutEffect(() => { dialog.current.showModal(); }, []);
   return html`<dialog ref=${dialog} class="shortcuts" aria-labelledby="shortcuts-title" onClose=${close} onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
     <h2 id="shortcuts-title">${t("shortcuts")}</h2>
     <dl>${KEYS.map(([word, ...ways]) => html`<div key=${word}><dt>${t(word)}</dt><dd>${ways.map((keys, at) => html`${at ? ` ${t("or")} ` : ""}${keys.map((one) => html`<kbd>${one}</kbd>`)}`)}</dd></div>`)}</dl>

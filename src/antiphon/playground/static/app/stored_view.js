@@ -83,7 +83,7 @@ function Document({ opened, back }) {
 
 function Confirm({ asked, sure, close }) {
   const dialog = useRef(null);
-  useEffect(() => { dialog.current.showModal(); }, []);
+  useLayoutEffect(() => { dialog.current.showModal(); }, []);
   return html`<dialog ref=${dialog} aria-labelledby="confirm-title" onClose=${close}>
     <h2 id="confirm-title">${asked.ids.length === 1 ? t("deleteNamed", { name: asked.ids[0] }) : t("deleteMany", { count: asked.ids.length, name: t(`stored_${asked.kind}`) })}</h2>
     <p>${t("deleteNote")}</p>
