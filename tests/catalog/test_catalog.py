@@ -363,6 +363,19 @@ async def test_the_default_model_answers(smollm2_path: Path, tmp_path: Path) -> 
         await catalog.aclose()
 
 
+async def test_a_model_whose_file_was_deleted_since_it_was_described_is_not_here(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    (file := tmp_path / "a.gguf").symlink_to(smollm2_path)
+    catalog = open_catalog(config(tmp_path, model="real", models={"real": ModelEntry(source=str(file))}))
+    assert await catalog.describe("real") is not None
+    file.unlink()
+    with pytest.raises(ModelError) as gone:
+        await catalog.get("real")
+    assert gone.value.code == "model_not_here"
+    await catalog.aclose()
+
+
 async def test_a_model_is_as_old_as_its_authors_or_its_file_say(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.write_bytes(b"GGUF")

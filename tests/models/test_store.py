@@ -103,6 +103,15 @@ def test_weighs_a_folder_from_which_another_process_deletes(tmp_path: Path) -> N
     assert set(weights) == {5}
 
 
+def test_a_model_that_is_removed_while_they_are_listed_is_left_out(store: ModelStore, file: Path) -> None:
+    for name in ("a", "b", "c"):
+        store.pull(name, ModelEntry(source=str(file)))
+    listed = store.installed()
+    first = next(listed)
+    store.remove("b")
+    assert [model.name for model in (first, *listed)] == ["a", "c"]
+
+
 def test_a_broken_off_copy_of_a_file_that_changed_begins_anew(store: ModelStore, file: Path) -> None:
     partial = store.folder / ".partial" / "tiny"
     partial.mkdir(parents=True)

@@ -19,7 +19,7 @@ import msgspec
 from antiphon.config import Config, EngineConfig, ModelEntry, SessionsConfig, find_entry
 from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.engines.none import NoEngine
-from antiphon.errors import ConfigError, ModelError
+from antiphon.errors import ConfigError
 from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.store import MEMORY, RunLimits, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
@@ -27,7 +27,7 @@ from antiphon.store.opening import NO_STORES
 
 from .catalog import Catalog
 from .describe import Described, describe, recognized
-from .files.store import ModelStore
+from .files.store import ModelStore, not_here, present
 from .files.text import ModelText, read_model_text
 from .format_choice import choose_format
 from .known_formats import NO_FORMATS, known_formats
@@ -208,8 +208,7 @@ def model_format(config: Config) -> tuple[Format, ModelText]:
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:
-        hint = f"Run antiphon pull {name}, or name a --format."
-        raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+        raise not_here(name, ", or name a --format")
     entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
     text = read_model_text(str(path))
     return choose_format(name, entry, text, known_formats()), text
@@ -242,7 +241,8 @@ class Loader:
         known = self.described.get(name)
         if known is None or known.given != entry:
             path = await self._file(name, entry, fetch=fetch) if entry.engine.needs_file else None
-            known = await describe(name, entry, path, config=self.config, formats=self.formats)
+            with present(name):
+                known = await describe(name, entry, path, config=self.config, formats=self.formats)
             self.described[name] = known
         return known
 
@@ -251,9 +251,10 @@ class Loader:
         does not answer."""
         described = await self.describe(name, entry, fetch=True)
         self.described.pop(name, None)  # The next load is of the files as they are then.
-        return await open_model(
-            described, config=self.config, environ=self.environ, memory=self.memory, opening=self.opening
-        )
+        with present(name):
+            return await open_model(
+                described, config=self.config, environ=self.environ, memory=self.memory, opening=self.opening
+            )
 
     def forget(self, name: str) -> None:
         """Forgets what was read of the model's files, so that they are read anew."""
@@ -266,8 +267,7 @@ class Loader:
             await asyncio.to_thread(self.store.pull, name, entry)
             path = self.store.path(name, entry)
         if path is None:
-            hint = f"Run antiphon pull {name}."
-            raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+            raise not_here(name)
         return path
 
 

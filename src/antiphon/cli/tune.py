@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 
 from antiphon.catalog.describe import describe
-from antiphon.catalog.files.store import ModelStore
+from antiphon.catalog.files.store import ModelStore, not_here
 from antiphon.catalog.known_formats import NO_FORMATS, known_formats
 from antiphon.catalog.loading import NO_SECRETS
 from antiphon.config import LoadedConfig, find_entry
@@ -24,7 +24,7 @@ from antiphon.config.load import Tuned, TunedEngine, tuned_file, write_tuned
 from antiphon.engines import Engine, Sampling
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.machine import usable_cores
-from antiphon.errors import ConfigError, EngineError, ModelError
+from antiphon.errors import ConfigError, EngineError
 from antiphon.errors.extras import require
 from antiphon.tokens import Tokenizer
 
@@ -98,8 +98,7 @@ async def measurable(loaded: LoadedConfig) -> tuple[str, LlamaCppSettings, Token
         raise ConfigError(f"{name} is no chat model that the embedded engine runs", hint=hint)
     path = ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:
-        hint = f"antiphon pull {name}"
-        raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+        raise not_here(name)
     described = await describe(name, entry, path, config=config.engine, formats=known_formats(NO_FORMATS))
     spec = described.spec(config.engine, NO_SECRETS)
     return name, entry.engine.settings(spec), spec.tokenizer

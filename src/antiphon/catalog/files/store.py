@@ -45,7 +45,8 @@ class ModelStore(msgspec.Struct, frozen=True):
     def installed(self) -> Iterator[InstalledModel]:
         """The models that are here, by name."""
         for record in sorted(self.folder.glob(f"*/{RECORD}")):
-            yield msgspec.json.decode(record.read_bytes(), type=InstalledModel)
+            if (here := self.find(record.parent.name)) is not None:
+                yield here
 
     def find(self, name: str) -> InstalledModel | None:
         """The model of that name, when it is here."""
@@ -154,6 +155,21 @@ class ModelStore(msgspec.Struct, frozen=True):
             what = f"the model store {self.folder} cannot be written: {error.strerror or error}"
             hint = "Set ANTIPHON_HOME to a folder with room that you may write."
             raise ModelError(what, code="model_store", hint=hint) from None
+
+
+def not_here(name: str, otherwise: str = "") -> ModelError:
+    """The error of a model whose file is not on this machine."""
+    hint = f"Run antiphon pull {name}{otherwise}."
+    return ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+
+
+@contextmanager
+def present(name: str) -> Iterator[None]:
+    """Raises the error of a model that is not here where its file is deleted while it is read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise not_here(name) from None
 
 
 def first_fetched(
