@@ -1,4 +1,4 @@
-"""Which functions of ours each test enters, so that a mutant first meets the tests that run it, quick ones first."""
+"""Which functions of ours each test enters, so that a mutant meets the tests that run it, quick ones first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import sys
 import threading
 import time
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -14,20 +16,18 @@ from typing import NamedTuple
 
 import pytest
 
-FIRST_SECONDS = 10.0
-"""What the tests that a mutant meets first take in all."""
-
 
 class Entry(NamedTuple):
-    """A ``test`` that passed, by pytest's name, its ``seconds``, and what it enters as `function_at` names it."""
+    """A ``test`` that passed, by pytest's name, its ``seconds``, and what it enters: numbers in its file's list."""
 
     test: str
     seconds: float
-    functions: list[str]
+    functions: array[int]
 
 
 class Recorder:
-    """A plugin of pytest that writes an `Entry` a line for each test. What other processes run it does not see."""
+    """A plugin of pytest that writes a line for each test that passes: its name, its seconds, and the functions that it
+    enters as `function_at` names them. What other processes run it does not see."""
 
     def __init__(self, source: Path, to: Path) -> None:
         self._source = f"{source}/"
@@ -48,10 +48,9 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         seconds, codes = time.monotonic() - self._begun, self._codes.copy()
-        ours = sorted(filter(None, map(self._named, codes)))
         if not self._failed:
             with self._to.open("a") as file:
-                file.write(json.dumps(Entry(nodeid, seconds, ours)) + "\n")
+                file.write(json.dumps([nodeid, seconds, sorted(filter(None, map(self._named, codes)))]) + "\n")
 
     def _entered(self, frame: FrameType, event: str, argument: object) -> None:
         self._codes.add(frame.f_code)
@@ -61,25 +60,49 @@ class Recorder:
         return f"{path.removeprefix(self._source)} {code.co_qualname}" if path.startswith(self._source) else None
 
 
-def recorded(lines: str) -> list[Entry]:
-    """What a `Recorder` wrote."""
-    return [Entry(*json.loads(line)) for line in lines.splitlines()]
+class Entered:
+    """The tests of one file, and the ``functions`` that they enter, each by its number in that list."""
+
+    def __init__(self, functions: Iterable[str], entries: Iterable[tuple[str, float, Iterable[int]]]) -> None:
+        self.functions = list(functions)
+        self.entries = [Entry(test, seconds, array("I", numbers)) for test, seconds, numbers in entries]
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Entered:
+        """What a `Recorder` wrote."""
+        functions: dict[str, int] = {}
+        entries = [
+            (test, seconds, [functions.setdefault(name, len(functions)) for name in names])
+            for test, seconds, names in map(json.loads, lines)
+        ]
+        return cls(functions, entries)
+
+    def into(self, function: str) -> Iterator[Entry]:
+        """The tests that enter the function; those that enter any of a file, where ``function`` is a path."""
+        wanted = {at for at, name in enumerate(self.functions) if function in (name, name.partition(" ")[0])}
+        return (entry for entry in self.entries if not wanted.isdisjoint(entry.functions))
 
 
-def function_at(path: str, source: bytes, line: int) -> str | None:
-    """The innermost function whose body has the line; None where that is run as the module is imported."""
-    inner = [name for start, end, name in _functions(ast.parse(source), "") if start <= line <= end]
-    return f"{path} {inner[-1]}" if inner else None
-
-
-def first(entries: Iterable[Entry], function: str | None) -> tuple[tuple[str, ...], float]:
-    """The quickest tests that enter the function, as many as take `FIRST_SECONDS`, and what they take."""
-    chosen, seconds = [], 0.0
+def in_turn(entries: Iterable[Entry], seconds: float) -> tuple[tuple[str, ...], float]:
+    """As many as take ``seconds``, and what they take: a quick case of each function first, then another of each."""
+    turns: Counter[str] = Counter()
+    ordered: list[tuple[int, float, str]] = []
     for entry in sorted(entries, key=lambda entry: entry.seconds):
-        if function in entry.functions and seconds + entry.seconds <= FIRST_SECONDS:
-            chosen.append(entry.test)
-            seconds += entry.seconds
-    return tuple(sorted(chosen)), seconds
+        function = entry.test.partition("[")[0]
+        ordered.append((turns[function], entry.seconds, entry.test))
+        turns[function] += 1
+    chosen, taken = [], 0.0
+    for _, took, test in sorted(ordered):
+        if taken + took <= seconds:
+            chosen.append(test)
+            taken += took
+    return tuple(chosen), taken
+
+
+def function_at(path: str, source: bytes, line: int) -> str:
+    """The innermost function whose body has the line; the path alone where that is run as the module is imported."""
+    inner = [name for start, end, name in _functions(ast.parse(source), "") if start <= line <= end]
+    return f"{path} {inner[-1]}" if inner else path
 
 
 def _functions(node: ast.AST, within: str) -> Iterator[tuple[int, int, str]]:

@@ -57,7 +57,7 @@ class Laboratory:
             entered = copy.with_suffix(".entered")
             entered.unlink(missing_ok=True)
             if self._passes(copy, [test], LONGEST, entered) is not None:
-                self._entries.add(test, entered.read_text() if entered.exists() else "")
+                self._entries.add(test, entered.read_text().splitlines() if entered.exists() else ())
         finally:
             self._free.put(copy)
 
@@ -71,7 +71,8 @@ class Laboratory:
             for _ in range(TRIES):
                 if (outcome := self._looked_at(copy, mutant)) is not None:
                     return outcome
-            self._measured(copy, mutant.tests)
+            for tests, _ in self._entries.tests(mutant):
+                self._measured(copy, tests)
             return "survived"
         finally:
             self._free.put(copy)
@@ -82,11 +83,9 @@ class Laboratory:
         A test that failed has to fail again, and to pass without the fault. Tests that took too long must take much
         less without it, now. So neither a test that fails now and then nor a busy machine finds a fault.
         """
-        quick, seconds = self._entries.first(mutant)
-        self._seconds.setdefault(quick, seconds)
-        for tests in filter(None, (quick, mutant.tests[:1], mutant.tests[1:])):
-            least = SHORT_PATIENCE if tests is quick else PATIENCE
-            patience = least + 3 * self._seconds.get(tests, 0)
+        for tests, seconds in self._entries.tests(mutant):
+            least = PATIENCE if seconds is None else SHORT_PATIENCE
+            patience = least + 3 * self._seconds.setdefault(tests, seconds or 0.0)
             failed = ("--last-failed", *dict.fromkeys(test.partition("::")[0] for test in tests))
             try:
                 _put(copy / mutant.path, mutant.source())
@@ -147,21 +146,23 @@ def _put(path: Path, source: bytes) -> None:
 def main() -> int:
     asked = _arguments()
     mutants = sample([room for room in ROOMS if room.name in asked.rooms], asked.count, asked.seed)
-    known = Known(Path(asked.known))
-    outcomes = {mutant: outcome for mutant in mutants if (outcome := known.get(mutant))}
-    left = [mutant for mutant in mutants if mutant not in outcomes]
-    print(f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antiphon-mutants-") as folder, ThreadPoolExecutor(asked.workers) as pool:
         entries = Entries(Path(asked.entered))
         laboratory = Laboratory(Path(folder), asked.workers, entries)
-        for _ in pool.map(laboratory.record, entries.missing(left)):
+        for _ in pool.map(laboratory.record, entries.missing()):
             pass
+        known, tests = Known(Path(asked.known)), {mutant: entries.all_tests(mutant) for mutant in mutants}
+        outcomes = {mutant: outcome for mutant in mutants if (outcome := known.get(mutant, tests[mutant]))}
+        left = [mutant for mutant in mutants if mutant not in outcomes]
+        print(
+            f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True
+        )
         tried = {pool.submit(laboratory.outcome, mutant): mutant for mutant in left}
         try:
             for each in as_completed(tried):
                 mutant, outcome = tried[each], each.result()
-                known.add(mutant, outcome)
+                known.add(mutant, outcome, tests[mutant])
                 outcomes[mutant] = outcome
                 print(f"{outcome:8}  {mutant.path}:{mutant.mutation.line}  {mutant.mutation.kind}", flush=True)
         except BaseException:
@@ -179,8 +180,8 @@ def report(mutants: Sequence[Mutant], outcomes: dict[Mutant, str]) -> int:
         print(f"\n{mutant.path}:{mutant.mutation.line}: {mutant.mutation.kind}", *mutant.diff(), sep="\n  ")
         print(f"  {reasons.get(mutant.said, 'NOT ARGUED')}")
     print(f"\n{'room':10}{'mutants':>9}{'killed':>9}{'timeout':>9}{'survived':>9}{'argued':>9}")
-    for room in [*dict.fromkeys(mutant.room for mutant in mutants), "all"]:
-        here = [mutant for mutant in mutants if room in (mutant.room, "all")]
+    for room in [*dict.fromkeys(mutant.room.name for mutant in mutants), "all"]:
+        here = [mutant for mutant in mutants if room in (mutant.room.name, "all")]
         count = Counter(outcomes[mutant] for mutant in here)
         of_argued = sum(mutant in survivors and mutant.said in reasons for mutant in here)
         numbers = (len(here), count["killed"], count["timeout"], count["survived"], of_argued)

@@ -11,21 +11,21 @@ from functools import cache
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from mutants.entered import first, function_at, recorded
+from house.changed import Tree, nearest_first
+from mutants.entered import Entered, function_at, in_turn
 from mutants.mutations import Mutation, compiles, mutations_of
-from mutants.rooms import ROOT, Room
+from mutants.rooms import LEFT_OUT, ROOT, Room
 
 ARGUED = Path(__file__).with_name("argued.txt")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One mutation of one file, whose source was ``original``, and the tests that are to find it."""
+    """One mutation of one file, whose source was ``original``."""
 
-    room: str
+    room: Room
     path: str
     original: bytes = field(repr=False)
-    tests: tuple[str, ...]
     mutation: Mutation
 
     def source(self) -> bytes:
@@ -69,11 +69,11 @@ def sample(rooms: Sequence[Room], count: int, seed: int) -> list[Mutant]:
 
 def mutants_of(room: Room, paths: Collection[str] | None = None) -> Iterator[Mutant]:
     """All of a room, or those of some of its files; some are not Python any more."""
-    for path, tests in room.files():
+    for path in room.files():
         if paths is not None and path not in paths:
             continue
         original = (ROOT / path).read_bytes()
-        yield from (Mutant(room.name, path, original, tests, mutation) for mutation in mutations_of(original))
+        yield from (Mutant(room, path, original, mutation) for mutation in mutations_of(original))
 
 
 def argued() -> dict[tuple[str, str], str]:
@@ -91,14 +91,13 @@ class Known:
         self._path = path
         self._known = dict(self._read())
 
-    def get(self, mutant: Mutant) -> str | None:
-        """``killed``, ``timeout`` or ``survived``; None where it is to be tried."""
-        now = _digest(mutant.tests)
+    def get(self, mutant: Mutant, tests: Collection[str]) -> str | None:
+        """``killed``, ``timeout`` or ``survived``; None where it is to be tried. ``tests``: those of `Entries`."""
         outcome, then = self._known.get(mutant.key, (None, ""))
-        return None if outcome == "survived" and then != now else outcome
+        return None if outcome == "survived" and then != _digest(tests) else outcome
 
-    def add(self, mutant: Mutant, outcome: str) -> None:
-        self._known[mutant.key] = (outcome, _digest(mutant.tests))
+    def add(self, mutant: Mutant, outcome: str, tests: Collection[str]) -> None:
+        self._known[mutant.key] = (outcome, _digest(tests))
         with self._path.open("a") as file:
             file.write(json.dumps([mutant.key, *self._known[mutant.key]]) + "\n")
 
@@ -109,44 +108,73 @@ class Known:
                 yield key, (outcome, tests)
 
 
+FIRST_SECONDS, LATER_SECONDS, NEAREST = 10.0, 60.0, 6
+"""What the tests take in all that a mutant meets first, and then; how many files of tests it meets that none enters."""
+
+
 class Entries:
     """What the tests of each file enter, a line each in a file; taken anew when that file has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self._files = {(test, digest): recorded(text) for test, digest, text in map(json.loads, lines)}
+        self._files: dict[tuple[str, str], Entered] = {}
+        for line in path.read_text().splitlines() if path.exists() else ():
+            test, digest, functions, entries = json.loads(line)
+            self._files[test, digest] = Entered(functions, entries)
+        found = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
+        self._now = {str(path): _digest((str(path),)) for path in found if path.parts[1] not in LEFT_OUT}
 
-    def missing(self, mutants: Iterable[Mutant]) -> list[str]:
-        """The files with tests of these mutants of which nothing is known."""
-        tests = {file for mutant in mutants for test in mutant.tests for file in _files(test)}
-        return [test for test in sorted(tests) if (test, _digest((test,))) not in self._files]
+    def missing(self) -> list[str]:
+        """The files with tests of which nothing is known."""
+        return [test for test, digest in self._now.items() if (test, digest) not in self._files]
 
-    def add(self, test: str, lines: str) -> None:
-        self._files[test, _digest((test,))] = recorded(lines)
+    def add(self, test: str, lines: Iterable[str]) -> None:
+        entered = self._files[test, self._now[test]] = Entered.of(lines)
         with self._path.open("a") as file:
-            file.write(json.dumps([test, _digest((test,)), lines]) + "\n")
+            file.write(json.dumps([test, self._now[test], entered.functions, entered.entries], default=list) + "\n")
 
-    def first(self, mutant: Mutant) -> tuple[tuple[str, ...], float]:
-        """Those of a mutant's tests which it meets first, and their seconds; none where none enters its function."""
+    def tests(self, mutant: Mutant) -> Iterator[tuple[tuple[str, ...], float | None]]:
+        """The tests that a mutant meets, and then meets, with their seconds where they are known.
+
+        They are those that enter its function, or its file where it is in none. Where none does the room has some; or
+        they are the nearest by imports.
+        """
         function = function_at(mutant.path, mutant.original, mutant.mutation.line)
-        files = [(file, _digest((file,))) for test in mutant.tests for file in _files(test)]
-        return first([entry for file in files for entry in self._files.get(file, [])], function)
+        files = (self._files.get(test) for test in self._now.items())
+        into = [entry for entered in files if entered is not None for entry in entered.into(function)]
+        first, seconds = in_turn(into, FIRST_SECONDS)
+        if first:
+            yield first, seconds
+            later, seconds = in_turn((entry for entry in into if entry.test not in set(first)), LATER_SECONDS)
+            if later:
+                yield later, seconds
+        else:
+            yield mutant.room.tests or _nearest(mutant.path, tuple(self._now)), None
 
-
-def _files(test: str) -> list[str]:
-    """The files with tests at a place of `rooms`, paths below the repository's root."""
-    path = ROOT / test
-    found = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-    return [str(file.relative_to(ROOT)) for file in found]
+    def all_tests(self, mutant: Mutant) -> tuple[str, ...]:
+        """All that `tests` yields."""
+        return tuple(test for tests, _ in self.tests(mutant) for test in tests)
 
 
 @cache
-def _digest(tests: tuple[str, ...]) -> str:
-    """Of the tests' source as this run began with it."""
+def _nearest(path: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    near = (str(test.relative_to(ROOT)) for test in nearest_first(_tree(), [ROOT / path]))
+    return tuple(islice((test for test in near if test in known), NEAREST))
+
+
+@cache
+def _tree() -> Tree:
+    return Tree(ROOT / "src", ROOT / "tests")
+
+
+def _digest(tests: Collection[str]) -> str:
+    """Of the source of files with tests as this run began with it."""
     digest = hashlib.sha256()
-    for test in tests:
-        path = ROOT / test
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.read_bytes())
+    for path in sorted({test.partition("::")[0] for test in tests}):
+        digest.update(_source(path))
     return digest.hexdigest()[:16]
+
+
+@cache
+def _source(path: str) -> bytes:
+    return (ROOT / path).read_bytes()

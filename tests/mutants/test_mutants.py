@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from mutants.entered import function_at
 from mutants.mutations import compiles, mutations_of
-from mutants.rooms import ROOMS, ROOT
-from mutants.sample import argued, mutants_of, sample
+from mutants.rooms import ROOMS, ROOT, Room
+from mutants.sample import NEAREST, Entries, argued, mutants_of, sample
 
 
 def mutated(source: str) -> set[str]:
@@ -52,17 +56,36 @@ def test_a_sample_is_the_same_for_a_seed_and_has_of_each_room_as_many() -> None:
     rooms = [room for room in ROOMS if room.name in ("gate", "tenancy")]
     first = sample(rooms, 12, seed=1)
     assert first == sample(rooms, 40, seed=1)[:12] != sample(rooms, 12, seed=2)
-    assert [mutant.room for mutant in first] == ["gate", "tenancy"] * 6
+    assert [mutant.room.name for mutant in first] == ["gate", "tenancy"] * 6
     for mutant in first:
         assert mutant.source() != (ROOT / mutant.path).read_bytes()
         assert mutant.diff()
 
 
-def test_every_room_has_files_and_every_file_tests() -> None:
-    for room in ROOMS:
-        files = dict(room.files())
-        assert files, room.name
-        assert all((ROOT / test).exists() for tests in files.values() for test in tests), room.name
+def test_every_room_has_files_and_what_runs_elsewhere_tests() -> None:
+    assert all([*room.files()] for room in ROOMS)
+    assert (
+        {room.name for room in ROOMS if room.tests} == {"workers", "sandbox"} == {r.name for r in ROOMS if r.elsewhere}
+    )
+
+
+def test_a_mutant_meets_the_tests_that_enter_its_function_a_quick_case_of_each_first(tmp_path: Path) -> None:
+    (mutant,) = sample([Room("one", "tenancy.py")], 1, seed=1)
+    function = function_at(mutant.path, mutant.original, mutant.mutation.line)
+    cases = [("test_slow", 9.0), ("test_grid[a]", 0.2), ("test_grid[b]", 0.1), ("test_other", 0.3), ("test_late", 40.0)]
+    lines = [json.dumps([test, seconds, [function]]) for test, seconds in cases]
+    entries = Entries(tmp_path / "entered")
+    entries.add("tests/config/test_models.py", [*lines, json.dumps(["test_far", 0.1, ["another"]])])
+    first = ("test_grid[b]", "test_other", "test_slow", "test_grid[a]")
+    again = Entries(tmp_path / "entered")
+    assert [*entries.tests(mutant)] == [*again.tests(mutant)] == [(first, 9.6), (("test_late",), 40.0)]
+
+
+def test_a_mutant_that_no_test_enters_meets_the_nearest(tmp_path: Path) -> None:
+    (mutant,) = sample([Room("one", "tenancy.py")], 1, seed=1)
+    ((tests, seconds),) = Entries(tmp_path / "entered").tests(mutant)
+    assert (len(tests), seconds) == (NEAREST, None)
+    assert "antiphon.tenancy" in (ROOT / tests[0]).read_text("utf-8")
 
 
 def test_every_argument_is_for_a_mutation_that_there_is() -> None:
