@@ -382,6 +382,7 @@ async function renamed(seen) {
   await listed(page, ["A greeting", "Long"]);
   await named(page, "A greeting").dblclick();
   await field.fill("Salut <b>x</b>");
+  await page.evaluate(() => dispatchEvent(new HashChangeEvent("hashchange"))); // All is drawn.
   await page.locator("#message").focus();
   const giveUp = Date.now() + 30_000;
   while (!(await rows(page)).heads.some((one) => one.title.startsWith("Salut"))) if (Date.now() > giveUp) throw new Error("the name was not stored");

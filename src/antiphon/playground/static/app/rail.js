@@ -108,7 +108,11 @@ function Entry({ chat, one, hit, open }) {
 function NameField({ title, named }) {
   const field = useRef(null);
   const left = useRef(false); // A key ends it, and then the field loses the focus too.
-  useLayoutEffect(() => { field.current.focus(); field.current.select(); }, []);
+  useLayoutEffect(() => {
+    field.current.value = title; // In the markup it would take back what is typed whenever the page is drawn.
+    field.current.focus();
+    field.current.select();
+  }, []);
   const ends = (value) => {
     if (left.current) return;
     left.current = true;
@@ -120,7 +124,7 @@ function NameField({ title, named }) {
     event.preventDefault();
     ends(event.key === "Enter" ? field.current.value : null);
   };
-  return html`<input ref=${field} class="wide" aria-label=${t("title")} dir="auto" maxlength="200" value=${title} onKeyDown=${pressed} onBlur=${() => ends(field.current.value)} />`;
+  return html`<input ref=${field} class="wide" aria-label=${t("title")} dir="auto" maxlength="200" onKeyDown=${pressed} onBlur=${() => ends(field.current.value)} />`;
 }
 
 // What was deleted a moment ago, and how to have it again.
