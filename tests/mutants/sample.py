@@ -142,7 +142,7 @@ class Entries:
         function = function_at(mutant.path, mutant.original, mutant.mutation.line)
         files = (self._files.get(test) for test in self._now.items())
         into = [entry for entered in files if entered is not None for entry in entered.into(function)]
-        first, seconds = in_turn(into, FIRST_SECONDS)
+        first, seconds = in_turn(into, FIRST_SECONDS, Path(mutant.path).stem)
         if first:
             yield first, seconds
             later, seconds = in_turn((entry for entry in into if entry.test not in set(first)), LATER_SECONDS)

@@ -72,13 +72,15 @@ def test_every_room_has_files_and_what_runs_elsewhere_tests() -> None:
 def test_a_mutant_meets_the_tests_that_enter_its_function_a_quick_case_of_each_first(tmp_path: Path) -> None:
     (mutant,) = sample([Room("one", "tenancy.py")], 1, seed=1)
     function = function_at(mutant.path, mutant.original, mutant.mutation.line)
-    cases = [("test_slow", 9.0), ("test_grid[a]", 0.2), ("test_grid[b]", 0.1), ("test_other", 0.3), ("test_late", 40.0)]
-    lines = [json.dumps([test, seconds, [function]]) for test, seconds in cases]
+    cases = [("slow", 5.0), ("grid[a]", 0.25), ("grid[b]", 0.125), ("other", 0.5), ("late", 40.0), ("later", 60.0)]
+    lines = [json.dumps([f"tests/test_a.py::{test}", seconds, [function]]) for test, seconds in cases]
+    lines.append(json.dumps(["tests/test_tenancy.py::last", 3.0, [function]]))
     entries = Entries(tmp_path / "entered")
-    entries.add("tests/config/test_models.py", [*lines, json.dumps(["test_far", 0.1, ["another"]])])
-    first = ("test_grid[b]", "test_other", "test_slow", "test_grid[a]")
+    entries.add("tests/config/test_models.py", [*lines, json.dumps(["far", 0.1, ["another"]])])
     again = Entries(tmp_path / "entered")
-    assert [*entries.tests(mutant)] == [*again.tests(mutant)] == [(first, 9.6), (("test_late",), 40.0)]
+    met = [([test.partition("::")[2] for test in tests], seconds) for tests, seconds in again.tests(mutant)]
+    assert met == [(["last", "grid[b]", "other", "grid[a]"], 5.875), (["slow", "late"], 46.0)]
+    assert [*again.tests(mutant)] == [*entries.tests(mutant)]
 
 
 def test_a_mutant_that_no_test_enters_meets_the_nearest(tmp_path: Path) -> None:
