@@ -65,6 +65,7 @@ class Entered:
 
     def __init__(self, functions: Iterable[str], entries: Iterable[tuple[str, float, Iterable[int]]]) -> None:
         self.functions = list(functions)
+        self._numbers = {name: at for at, name in enumerate(self.functions)}
         self.entries = [Entry(test, seconds, array("I", numbers)) for test, seconds, numbers in entries]
 
     @classmethod
@@ -79,8 +80,11 @@ class Entered:
 
     def into(self, function: str) -> Iterator[Entry]:
         """The tests that enter the function; those that enter any of a file, where ``function`` is a path."""
-        wanted = {at for at, name in enumerate(self.functions) if function in (name, name.partition(" ")[0])}
-        return (entry for entry in self.entries if not wanted.isdisjoint(entry.functions))
+        if " " in function:
+            wanted = {self._numbers[function]} if function in self._numbers else set()
+        else:
+            wanted = {at for name, at in self._numbers.items() if name.startswith(f"{function} ")}
+        return (entry for entry in self.entries if wanted and not wanted.isdisjoint(entry.functions))
 
 
 FILE_SECONDS = 1.0

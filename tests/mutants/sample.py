@@ -112,12 +112,17 @@ FIRST_SECONDS, LATER_SECONDS, NEAREST = 10.0, 60.0, 6
 """What the tests take in all that a mutant meets first, and then; how many files of tests it meets that none enters."""
 
 
+Batch = tuple[tuple[str, ...], float | None]
+"""Tests that a mutant meets together, and their seconds where they are known."""
+
+
 class Entries:
     """What the tests of each file enter, a line each in a file; taken anew when that file has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files: dict[tuple[str, str], Entered] = {}
+        self._tests: dict[str, list[Batch]] = {}
         for line in path.read_text().splitlines() if path.exists() else ():
             test, digest, functions, entries = json.loads(line)
             self._files[test, digest] = Entered(functions, entries)
@@ -133,23 +138,22 @@ class Entries:
         with self._path.open("a") as file:
             file.write(json.dumps([test, self._now[test], entered.functions, entered.entries], default=list) + "\n")
 
-    def tests(self, mutant: Mutant) -> Iterator[tuple[tuple[str, ...], float | None]]:
-        """The tests that a mutant meets, and then meets, with their seconds where they are known.
+    def tests(self, mutant: Mutant) -> list[Batch]:
+        """The tests that a mutant meets first, and then.
 
         They are those that enter its function, or its file where it is in none. Where none does the room has some; or
         they are the nearest by imports.
         """
         function = function_at(mutant.path, mutant.original, mutant.mutation.line)
-        files = (self._files.get(test) for test in self._now.items())
-        into = [entry for entered in files if entered is not None for entry in entered.into(function)]
-        first, seconds = in_turn(into, FIRST_SECONDS, Path(mutant.path).stem)
-        if first:
-            yield first, seconds
-            later, seconds = in_turn((entry for entry in into if entry.test not in set(first)), LATER_SECONDS)
-            if later:
-                yield later, seconds
-        else:
-            yield mutant.room.tests or _nearest(mutant.path, tuple(self._now)), None
+        if function not in self._tests:
+            files = (self._files.get(test) for test in self._now.items())
+            into = [entry for entered in files if entered is not None for entry in entered.into(function)]
+            first = in_turn(into, FIRST_SECONDS, Path(mutant.path).stem)
+            later = in_turn((entry for entry in into if entry.test not in set(first[0])), LATER_SECONDS)
+            self._tests[function] = [tests for tests in (first, later) if tests[0]]
+            if not first[0]:
+                self._tests[function].append((mutant.room.tests or _nearest(mutant.path, tuple(self._now)), None))
+        return self._tests[function]
 
     def all_tests(self, mutant: Mutant) -> tuple[str, ...]:
         """All that `tests` yields."""
