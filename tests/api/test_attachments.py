@@ -225,32 +225,31 @@ async def test_anothers_file_an_unknown_one_and_a_deleted_one_are_refused_alike(
 
 
 BOMB = png_of(50_000, 50_000)
-FILES: list[tuple[str, bytes, str, Callable[[str], list[Request]], str]] = [
-    ("of a batch", RED, "batch", images_by_id, "upload it for vision or user_data"),
-    ("a PDF as an image", b"%PDF-1.7", "vision", images_by_id, "none of PNG"),
-    ("an empty image", b"", "vision", images_by_id, "none of PNG"),
-    ("a cut image", BLUE[:300], "vision", images_by_id, "damaged"),
-    ("a bomb", BOMB, "vision", images_by_id, "pixels"),
-    ("too large an image", RED + bytes(70_000), "vision", images_by_id, "more than 65536 bytes"),
-    ("an image as a text", RED, "user_data", texts_by_id, "cannot be read"),
-    ("a PDF as a text", b"%PDF-1.7\n\x00\xff", "user_data", texts_by_id, "cannot be read"),
-    ("too large a text", b"x" * 50_000, "user_data", texts_by_id, "more than 65536 bytes"),
+FILES: list[tuple[str, bytes, str, Callable[[str], list[Request]], str, str]] = [
+    ("of a batch", RED, "batch", images_by_id, "invalid_value", "upload it for vision or user_data"),
+    ("a PDF as an image", b"%PDF-1.7", "vision", images_by_id, "invalid_image", "none of PNG"),
+    ("an empty image", b"", "vision", images_by_id, "invalid_image", "none of PNG"),
+    ("a cut image", BLUE[:300], "vision", images_by_id, "invalid_image", "damaged"),
+    ("a bomb", BOMB, "vision", images_by_id, "invalid_image", "pixels"),
+    ("too large an image", RED + bytes(70_000), "vision", images_by_id, "body_too_large", "more than 65536 bytes"),
+    ("an image as a text", RED, "user_data", texts_by_id, "unsupported_content", "cannot be read"),
+    ("a PDF as a text", b"%PDF-1.7\n\x00\xff", "user_data", texts_by_id, "unsupported_content", "cannot be read"),
+    ("too large a text", b"x" * 50_000, "user_data", texts_by_id, "body_too_large", "more than 65536 bytes"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("data", "purpose", "requests", "words"), [row[1:] for row in FILES], ids=[r[0] for r in FILES]
+    ("data", "purpose", "requests", "code", "words"), [row[1:] for row in FILES], ids=[r[0] for r in FILES]
 )
 async def test_a_file_that_cannot_be_read_is_refused_at_its_place(
-    data: bytes, purpose: str, requests: Callable[[str], list[Request]], words: str
+    data: bytes, purpose: str, requests: Callable[[str], list[Request]], code: str, words: str
 ) -> None:
     application, engine = seeing(limits=Limits(max_body=2**16))
     id = (await upload(application, data, purpose=purpose)).json["id"]
     for request in requests(id):
         got = await ask(application, request)
         assert got.status in (400, 413), got.body
-        assert f"{request[2]}: " in got.body.decode()
-        assert words in got.body.decode()
+        assert all(part in got.body.decode() for part in (f"{request[2]}: ", f'"{code}"', words)), got.body
     assert not engine.requests
 
 
@@ -429,13 +428,13 @@ PAGES: dict[str, tuple[Handler, str]] = {
 @pytest.mark.parametrize("path", PAGES)
 async def test_what_a_site_does_to_us_is_an_error_at_the_part(path: str) -> None:
     handler, words = PAGES[path]
+    code = "invalid_image" if path in ("/lies", "/cut", "/bomb") else "fetch_failed"
     limits = WebLimits(seconds=0.5) if handler is silent else None
     async with fetching(Site({path: handler}), limits) as (url, application, engine):
         for request in images_at(url + path)[2:4]:
             got = await ask(application, request)
             assert got.status == 400, got.body
-            assert f"{request[2]}: " in got.body.decode()
-            assert words in got.body.decode()
+            assert all(part in got.body.decode() for part in (f"{request[2]}: ", f'"{code}"', words)), got.body
         assert not engine.requests
         assert application.state.context.large.bytes == 0
 

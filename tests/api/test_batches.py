@@ -239,17 +239,21 @@ async def test_a_batch_that_is_not_through_in_its_window_expires() -> None:
     assert (kept.status, gone.status, file.status) == (200, 404, 404)
 
 
-async def test_output_files_expire_when_the_batch_said() -> None:
+@pytest.mark.one_process("sweeps the store of its process")
+@pytest.mark.parametrize("seconds", [7200, 10 * 24 * 3600])
+async def test_output_files_are_there_until_they_expire_as_the_batch_said(seconds: int) -> None:
     now = [1_800_000_000.0]
-    after = {"anchor": "created_at", "seconds": 7200}
+    after = {"anchor": "created_at", "seconds": seconds}
     async with alive(app(scripted(script), clock=lambda: now[0])) as application:
         batch = await run(application, jsonl([line("a")]), output_expires_after=after)
         file = (await get(application, f"/v1/files/{batch['output_file_id']}")).json
-        now[0] += 7201
-        gone = await get(application, f"/v1/files/{batch['output_file_id']}/content")
-    assert file["expires_at"] - file["created_at"] == 7200
-    assert file["purpose"] == "batch_output"
-    assert gone.status == 404
+        got = []
+        for passed in (seconds - 1, 2):
+            now[0] += passed
+            await application.state.context.archive.store.expire(now[0])
+            got.append((await get(application, f"/v1/files/{batch['output_file_id']}/content")).status)
+    assert (file["expires_at"] - file["created_at"], file["purpose"]) == (seconds, "batch_output")
+    assert got == [200, 404]
 
 
 @pytest.mark.one_process("sweeps the store of its process")

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 from antiphon.api import Limits
 from antiphon.engines import ScriptedEngine
-from antiphon.errors import RequestError
+from antiphon.errors import OverloadedError, RequestError
 from antiphon.http.client import DISCARD, read_body
 from antiphon.http.errors import ClientGone
 from antiphon.http.gate.keys import new_key
@@ -34,10 +34,9 @@ class Connection:
         return self.left.pop(0) if self.left else {"type": "http.disconnect"}
 
 
-async def read(connection: Connection, most: int = 10, **headers: str) -> bytes:
-    sent = Headers({name.replace("_", "-"): value for name, value in headers.items()})
-    limits = Limits(max_body=most)
-    return await read_body(sent, connection.receive, limits, BodyRoom(LargeWork(Rules(limits))))
+async def read(connection: Connection, headers: Mapping[str, str] | None = None, **limited: int) -> bytes:
+    limits = Limits(**{"max_body": 10, **limited})
+    return await read_body(Headers(headers), connection.receive, limits, BodyRoom(LargeWork(Rules(limits))))
 
 
 async def test_a_body_is_whole_with_the_message_that_promises_no_more() -> None:
@@ -58,6 +57,13 @@ async def test_a_body_is_read_up_to_its_limit() -> None:
         assert refused.value.code == "body_too_large"
 
 
+async def test_a_body_without_room_is_read_to_its_end_and_refused() -> None:
+    connection = Connection({"body": b"x" * 6, "more_body": True}, {"body": b"x"})
+    with pytest.raises(OverloadedError) as refused:
+        await read(connection, max_bodies=5, off_loop_above=0)
+    assert (refused.value.code, connection.left) == ("bodies_full", [])
+
+
 async def test_a_longer_body_is_read_to_its_end_but_not_for_ever() -> None:
     chunk = {"body": b"x" * 10, "more_body": True}
     for count, left in ((DISCARD - 1, 0), (DISCARD + 5, 5)):
@@ -72,7 +78,7 @@ async def test_a_body_that_announces_far_too_much_is_not_read_at_all() -> None:
     for announced, left in ((10 * DISCARD, 0), (10 * DISCARD + 1, 1)):
         connection = Connection({"body": b"x" * 11})
         with pytest.raises(RequestError) as refused:
-            await read(connection, content_length=str(announced))
+            await read(connection, {"content-length": str(announced)})
         assert refused.value.code == "body_too_large"
         assert len(connection.left) == left
 
@@ -80,9 +86,9 @@ async def test_a_body_that_announces_far_too_much_is_not_read_at_all() -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate, identity"])
 async def test_a_compressed_body_is_not_read(encoding: str) -> None:
     with pytest.raises(RequestError) as refused:
-        await read(Connection({"body": b"x"}), content_encoding=encoding)
+        await read(Connection({"body": b"x"}), {"content-encoding": encoding})
     assert refused.value.code == "unsupported_media_type"
-    assert await read(Connection({"body": b"x"}), content_encoding="Identity") == b"x"
+    assert await read(Connection({"body": b"x"}), {"content-encoding": "Identity"}) == b"x"
 
 
 BODY = b'{"messages": [{"role": "user", "content": "Hi"}]}'
@@ -206,8 +212,10 @@ def test_what_is_malformed_is_refused_and_nothing_behind_it_is_read(
 def test_other_versions_of_http_are_refused(base: str, line: bytes) -> None:
     answer = answer_to(base, get(line) + HIDDEN)
     assert statuses(answer) == [505]
+    assert b'"code":"http_version_not_supported"' in answer
 
 
+CODES = {413: b"body_too_large", 414: b"uri_too_long", 431: b"head_too_large"}
 TOO_LARGE = {
     "one header of a megabyte": (431, post(b"x-a: " + b"a" * 2**20 + b"\r\n" + LENGTH)),
     "one name of a megabyte": (431, post(b"a" * 2**20 + b": a\r\n" + LENGTH)),
@@ -224,7 +232,8 @@ TOO_LARGE = {
 
 @pytest.mark.parametrize(("status", "sent"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
 def test_what_is_too_large_is_refused_and_the_client_can_read_it(base: str, status: int, sent: bytes) -> None:
-    assert statuses(answer_to(base, sent)) == [status]
+    answer = answer_to(base, sent)
+    assert (statuses(answer), b'"code":"%s"' % CODES[status] in answer) == ([status], True), answer
     assert request(base, "GET", "/health").status == 200
 
 

@@ -13,6 +13,7 @@ import pytest
 from antiphon.engines.llama_cpp import LlamaCppSettings
 from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
+from antiphon.errors import EngineLostError
 from antiphon.workers.engines import Opened
 from antiphon.workers.peer import Grant, Peer
 from antiphon.workers.worker import RemoteHost
@@ -66,3 +67,6 @@ async def test_in_a_new_life_the_file_is_looked_at_again(tmp_path: Path, supervi
     assert (second._fragments.piece(3), second._fragments.piece(4)) == (b"\1", b"\0")
     assert await host.client() is second
     await host.aclose()
+    for ended in (first, second):
+        with pytest.raises(EngineLostError):
+            await ended.busy_slots()

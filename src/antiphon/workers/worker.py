@@ -170,8 +170,7 @@ class RemoteHost:
                     visit.note(Made(number, seat.made))
 
     async def aclose(self) -> None:
-        if self._life:
-            await self._client.aclose()
+        await self._client.aclose()
         await self._staying.aclose()
 
     async def _meet(self, engine: Opened) -> LlamaClient:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from antiphon.formats.template.budget import SLOT, Budget, Exhausted
+from antiphon.errors import TemplateError
+from antiphon.formats.template.budget import SLOT, Budget, Exhausted, Limits
 from antiphon.formats.template.methods import joined, padded, replaced, stripped
 from antiphon.formats.template.operators import contains, operation, percent, search
+from antiphon.formats.template.sandbox import CompiledTemplate
 
 COSTS: dict[str, tuple[Callable[[Budget], Any], int]] = {
     "a step": (lambda budget: budget.charge(), 1),
@@ -25,8 +27,8 @@ COSTS: dict[str, tuple[Callable[[Budget], Any], int]] = {
     "a view of it": (lambda budget: budget.value({"a": 1}.items()), 2 + 3 + 2),
     "what a loop runs over": (lambda budget: list(budget.each(range(5))), 5),
     "with a body": (lambda budget: list(budget.each(range(5), 3)), 15),
-    "turns": (lambda budget: budget.turns([1] * 5, 3), 15),
-    "turns over a text": (lambda budget: budget.turns("abcde", 3), 15),
+    "turns": (lambda budget: budget.turns([1] * 5, 3, 0), 15),
+    "turns over a text": (lambda budget: budget.turns("abcde", 3, 0), 15),
     "places": (lambda budget: budget.slots(5), 6),
     "a sum": (lambda budget: operation(budget, "+", 1, 2), 1),
     "texts joined": (lambda budget: operation(budget, "+", "x" * 64, "y" * 64), 1 + 3),
@@ -97,8 +99,10 @@ def test_what_is_made_is_counted_over_the_whole_render() -> None:
     budget = Budget(1_000_000, 1000)
     for _ in range(4):
         budget.chars(1000)
-    with pytest.raises(Exhausted, match="too much"):
-        budget.chars(1)
+    list(budget.each(range(5)))
+    for more in (lambda: budget.chars(1), lambda: list(budget.each(range(5), 1, 1)), lambda: budget.turns([1], 1, 1)):
+        with pytest.raises(Exhausted, match="too much"):
+            more()
 
 
 WIDTHS = [("%9999d", True), ("%10000d", False), ("%*d", False), ("%.10000f", False), ("%5000d%5000d", True)]
@@ -128,6 +132,15 @@ def test_values_nest_to_a_depth() -> None:
 )
 def test_a_value_is_written_in_no_more_characters_than_are_paid(value: Any) -> None:
     assert len(str(value)) <= Budget(1000, 1000).written(value)
+
+
+def test_all_renders_of_a_request_do_so_much_work_together() -> None:
+    template = CompiledTemplate("{% for i in range(n) %}{% endfor %}{{ n }}", Limits(steps=1000, total=2000))
+    for size in (1000, 0, 0):
+        assert template.render({"n": 900}, size=size) == "900"
+    with pytest.raises(TemplateError, match="too much work"):
+        template.render({"n": 900})
+    assert template.render({"n": 900}, size=1000) == "900"
 
 
 def test_keys_are_texts_and_usual_numbers() -> None:

@@ -284,8 +284,9 @@ def test_a_template_is_compiled_once_and_the_cache_is_bounded() -> None:
 def test_the_date_is_handed_in_and_never_a_clocks() -> None:
     source = "{{ strftime_now('%d %b %Y') }}"
     assert list(load("", source).render(with_date(Conversation()))) == ["26 Jul 2024"]
-    with pytest.raises(RenderError, match="the settings have none"):
+    with pytest.raises(RenderError, match="the settings have none") as refused:
         list(load("", source).render(Conversation()))
+    assert refused.value.code == "no_date"
 
 
 def test_an_answer_without_an_end_is_continued_with_its_blanks() -> None:

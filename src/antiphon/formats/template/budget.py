@@ -166,7 +166,7 @@ class Budget:
         self.charge(steps)
         self.take(text)
 
-    def turns(self, values: Any, weight: int, text: int = 0) -> Any:
+    def turns(self, values: Any, weight: int, text: int) -> Any:
         """Yields a loop's items, charging each turn this weight and so much text of the template's own.
 
         Undefined stays, so that its own error is raised. Sized values keep their length. A list that may grow meanwhile
