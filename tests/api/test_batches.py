@@ -111,7 +111,7 @@ async def test_errors_have_the_shape_of_the_endpoint() -> None:
 
 
 GOOD = json.dumps(line("a")).encode()
-REFUSED: dict[str, tuple[bytes, str, int, str | None]] = {
+REFUSED: dict[str, tuple[bytes, str, int | None, str | None]] = {
     "no JSON": (GOOD + b"\nHello\n", "invalid_json_line", 2, None),
     "half an object": (GOOD + b'\n{"custom_id": "b"', "invalid_json_line", 2, None),
     "a list": (b"[]\n", "invalid_json_line", 1, None),
@@ -134,6 +134,7 @@ REFUSED: dict[str, tuple[bytes, str, int, str | None]] = {
     "a line too long": (jsonl([line("a", "x" * 20_000)]), "line_too_long", 1, None),
     "a line without end": (b"x" * 200_000, "line_too_long", 1, None),
     "too many lines": (jsonl(line(str(i)) for i in range(9)), "too_many_lines", 9, None),
+    "nothing": (b"", "empty_file", None, None),
     "only a blank": (b" \n", "invalid_json_line", 1, None),
 }  # fmt: skip
 
@@ -367,15 +368,17 @@ async def test_a_server_without_batches_has_none() -> None:
 
 async def test_pages_of_batches() -> None:
     async with alive(app(scripted(script))) as application:
-        made = [(await run(application, jsonl([line("a")])))["id"] for _ in range(5)][::-1]
+        made = [(await run(application, b""))["id"] for _ in range(21)][::-1]
+        usual = (await get(application, "/v1/batches")).json
         first = (await get(application, "/v1/batches", query="limit=2")).json
         second = (await get(application, "/v1/batches", query=f"limit=2&after={first['last_id']}")).json
-        last = (await get(application, "/v1/batches", query=f"limit=2&after={second['last_id']}")).json
+        last = (await get(application, "/v1/batches", query=f"limit=100&after={second['last_id']}")).json
         odd = [
             await get(application, "/v1/batches", query=one) for one in ("limit=0", "limit=101", "limit=x", "after=x")
         ]
     assert [[one["id"] for one in page["data"]] for page in (first, second, last)] == [made[:2], made[2:4], made[4:]]
-    assert [page["has_more"] for page in (first, second, last)] == [True, True, False]
+    assert [page["has_more"] for page in (usual, first, second, last)] == [True, True, True, False]
+    assert [one["id"] for one in usual["data"]] == made[:20]
     assert (first["first_id"], first["last_id"]) == (made[0], made[1])
     assert [(got.status, got.error["param"]) for got in odd] == [(400, "limit")] * 3 + [(400, "after")]
 

@@ -169,14 +169,14 @@ def test_every_setting_reaches_the_engine() -> None:
     settings = {
         "temperature": 0.25, "top_p": 0.5, "top_k": 7, "min_p": 0.125, "seed": 2**63, "presence_penalty": 1.5,
         "frequency_penalty": -1.5, "repetition_penalty": 1.25, "max_completion_tokens": 9, "max_tokens": 5,
-        "logit_bias": {"65": 3.5}, "logprobs": True, "top_logprobs": 4, "user": "u", "metadata": {"a": "b"},
+        "logit_bias": {"0": 3.5}, "logprobs": True, "top_logprobs": 4, "user": "u", "metadata": {"a": "b"},
     }  # fmt: skip
     with running(app(engine)) as base:
         assert chat(base, **settings).status == 200
     sampling = engine.requests[0][1]
     assert (sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p) == (0.25, 0.5, 7, 0.125)
     assert (sampling.presence_penalty, sampling.frequency_penalty, sampling.repetition_penalty) == (1.5, -1.5, 1.25)
-    assert (sampling.seed, sampling.max_tokens, sampling.logit_bias, sampling.logprobs) == (2**63, 9, {65: 3.5}, 4)
+    assert (sampling.seed, sampling.max_tokens, sampling.logit_bias, sampling.logprobs) == (2**63, 9, {0: 3.5}, 4)
 
 
 def test_null_means_absent(base: str) -> None:

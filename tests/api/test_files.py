@@ -235,6 +235,11 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
+FORM_CODES = {
+    "unsupported_media_type": ("JSON", "urlencoded", "no type"), "unknown_parameter": ("an unknown field",),
+    "missing_required_parameter": ("no file", "no purpose", "a text as file", "a charset"),
+}  # fmt: skip
+"""Of those that are not ``invalid_value`` with a field, or ``invalid_request`` with none."""
 base = served(lambda: app(SAY))
 
 
@@ -243,6 +248,8 @@ def test_a_form_that_is_no_upload_is_refused(base: str, what: str) -> None:
     body, kind = BAD_FORMS[what]
     got = request(base, "POST", "/v1/files", body, content_type=kind)
     assert 400 <= got.status < 500, got.body
+    usual = "invalid_value" if got.error["param"] else "invalid_request"
+    assert got.error["code"] == next((code for code, kinds in FORM_CODES.items() if what in kinds), usual)
     assert got.error["message"]
     assert request(base, "GET", "/v1/files").json["data"] == []
 

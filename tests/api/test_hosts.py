@@ -66,8 +66,9 @@ def test_what_is_no_host_is_not_served_with_a_key_either(base: str, host: str) -
 
 @pytest.mark.parametrize("host", NO_HOSTS)
 def test_the_gate_refuses_it_where_another_server_read_the_head(host: str) -> None:
-    with pytest.raises(AccessError):
+    with pytest.raises(AccessError) as refused:
         check_host(Headers({"host": host}), ["models.example"])
+    assert refused.value.code == "host_not_allowed"
 
 
 def test_whoever_has_a_key_may_call_a_server_by_any_name() -> None:

@@ -96,7 +96,8 @@ def test_a_file_that_is_no_batch_is_refused_and_nothing_is_run(home: Path, data:
     done = run(home)
     assert done.returncode in (1, 2)
     assert why in done.stderr
-    assert "Traceback" not in done.stderr
+    code = "model_not_found" if why == "nobody" else "bad_batch"
+    assert json.loads(run(home, "--json").stderr)["error"]["code"] == code
     assert not (home / "out.jsonl").exists()
 
 
@@ -111,8 +112,8 @@ def test_a_line_may_have_as_large_a_body_as_a_request(home: Path) -> None:
 
 def test_an_output_of_another_kind_is_left_as_it_is(home: Path) -> None:
     (home / "out.jsonl").write_text("My notes.\n")
-    done = run(home)
-    assert done.returncode == 2
+    done = run(home, "--json")
+    assert (done.returncode, json.loads(done.stderr)["error"]["code"]) == (2, "bad_batch")
     assert "no answer of a batch" in done.stderr
     assert (home / "out.jsonl").read_text() == "My notes.\n"
 

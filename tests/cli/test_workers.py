@@ -128,8 +128,8 @@ def refused(server: Workers) -> bool:
 
 def test_all_workers_take_a_new_configuration_and_so_do_those_that_come_later(server: Workers) -> None:
     connections = server.connect_to_each()
-    server.configure(CONFIG.replace("The first", "The second"))
-    hang_up(server, "read again: models.demo.engine.reply")
+    server.configure(CONFIG.replace("The first", "The second") + '[log]\nform = "json"\n')
+    hang_up(server, "models.demo.engine.reply")
     assert {connection.ask()[:10] for connection in connections} == {"The second"}
     server.configure("[limits")
     hang_up(server, "the configuration stays as it was")
@@ -137,6 +137,7 @@ def test_all_workers_take_a_new_configuration_and_so_do_those_that_come_later(se
     killed.kill()
     server.wait_for_workers(without=killed.pid)
     assert {connection.ask()[:10] for connection in server.connect_to_each()} == {"The second"}
+    assert next(line for line in server.log.splitlines() if "takes its place" in line).startswith("{")
 
 
 def hang_up(server: Workers, line: str) -> None:

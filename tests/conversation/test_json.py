@@ -173,8 +173,9 @@ def test_the_sidecar_of_an_older_version_is_read() -> None:
 def test_a_sidecar_that_is_none_is_reported(change: dict[str, object]) -> None:
     value = json.loads(SIDECAR)
     value["items"][0]["messages"][0] |= change
-    with pytest.raises(ParseError, match="this is no sidecar"):
+    with pytest.raises(ParseError, match="this is no sidecar") as refused:
         read_sidecar(json.dumps(value).encode()).restored([Message(role=Role.USER)])
+    assert refused.value.code == "bad_sidecar"
 
 
 def test_the_transcript_of_an_older_version_is_read() -> None:

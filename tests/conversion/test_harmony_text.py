@@ -51,10 +51,17 @@ def test_headers_in_any_order_have_one_form(header: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_what_is_wrong_has_its_place_however_the_text_is_cut(size: int) -> None:
-    text = "<|start|>user<|message|>é\n<|end|>stray<|start|>assistant<|message|>a<|return|>".encode()
+@pytest.mark.parametrize(
+    ("wrong", "code", "words"),
+    [
+        ("stray<|start|>assistant<|message|>a<|return|>", "stray-text", "stray"),
+        ("<|start|>assistant<|channel|>final", "truncated-header", "assistantfinal"),
+    ],
+)
+def test_what_is_wrong_has_its_place_however_the_text_is_cut(size: int, wrong: str, code: str, words: str) -> None:
+    text = f"<|start|>user<|message|>é\n<|end|>{wrong}".encode()
     parts = [text[start : start + size] for start in range(0, len(text), size)]
     [found] = harmony_findings(parts)
-    assert (found.code, found.text, found.position.line) == ("stray-text", "stray", 2)
-    with pytest.raises(ParseError, match="stray-text"):
+    assert (found.code, found.text, found.position.line) == (code, words, 2)
+    with pytest.raises(ParseError, match=code):
         format_harmony(text)

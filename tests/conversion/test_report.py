@@ -112,8 +112,9 @@ def test_a_sidecar_carries_bytes_that_are_no_utf8() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"schema": "antiphon.sidecar/1"}', b"[" * 100_000])
 def test_what_is_no_sidecar_is_reported(data: bytes) -> None:
-    with pytest.raises(ParseError, match="this is no sidecar"):
+    with pytest.raises(ParseError, match="this is no sidecar") as refused:
         read_sidecar(data)
+    assert refused.value.code == "bad_sidecar"
 
 
 SAMPLED = (

@@ -17,7 +17,7 @@ from antiphon.tools import ToolCall, ToolFailure
 from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
 from antiphon.tools.python.interpreter import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, Usage, read_reply
-from antiphon.tools.python.sandbox import sandbox_arguments
+from antiphon.tools.python.sandbox import library_folder, sandbox_arguments
 
 LIMITS = SandboxLimits(seconds=60, cpu=7.2, memory=600 << 20, scratch=3 << 20, output=1000)
 ONE = b"n" * NONCE
@@ -163,6 +163,16 @@ def test_the_interpreter_s_shared_library_comes_with_it_where_it_has_one() -> No
     library = Path(sysconfig.get_config_var("LIBDIR")) / name
     bound = [arguments[at + 1] for at, place in enumerate(arguments) if place == str(library)]
     assert bound == ([f"/python/lib/{name}"] if library.is_file() else [])
+
+
+def test_libraries_are_in_the_folder_in_which_a_distribution_has_them(tmp_path: Path) -> None:
+    wide, machine = tmp_path / "usr/lib64", sysconfig.get_config_var("MULTIARCH")
+    found = [library_folder(tmp_path)]
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    for change in (lambda: wide.symlink_to("lib"), wide.unlink, wide.mkdir, (tmp_path / "usr/lib" / machine).mkdir):
+        change()
+        found.append(library_folder(tmp_path))
+    assert found == ["/usr/lib", "/usr/lib", "/usr/lib", "/usr/lib64", f"/usr/lib/{machine}"]
 
 
 async def test_a_cell_s_last_expression_is_shown_and_none_is_not(interpreter: Interpreter) -> None:

@@ -114,7 +114,7 @@ class Supervisor:
         self._acceptor = acceptor
         self._acceptor.retry_after = self._retry_after
         self._failing: dict[int, float] = {}
-        self._workers: set[WorkerProcess] = set()
+        self._workers: dict[int, WorkerProcess] = {}
         self._first: list[asyncio.Future[ModelSummary]] = []
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -157,7 +157,7 @@ class Supervisor:
         self._stopping.set()
 
     def _signal(self, number: signal.Signals) -> None:
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.signal(number)
 
     async def _end(self, lives: Sequence[asyncio.Task[None]]) -> None:
@@ -201,7 +201,7 @@ class Supervisor:
             return f"no worker can be started: {error.strerror}"
         if self._stopping.is_set():  # It was started meanwhile.
             worker.signal(signal.SIGTERM)
-        self._workers.add(worker)
+        self._workers[place] = worker
         worker.ready.add_done_callback(lambda ready: _pass_on(ready, first))
         try:
             return f"the worker {worker.pid} ended by {await worker.gone()}"
@@ -209,7 +209,6 @@ class Supervisor:
             _pass_on(worker.ready, first)
             self._acceptor.open.discard(worker)
             self._acceptor.take_back(worker.handed_back())
-            self._workers.discard(worker)
             self._counts.left = summed([self._counts.left, worker.left])
 
     def _listens(self, place: int, worker: WorkerProcess) -> None:
@@ -218,7 +217,7 @@ class Supervisor:
 
     def _refresh(self, name: str) -> None:
         """A worker fetched or deleted a model. It hears of it too, which changes nothing."""
-        for worker in self._workers:
+        for worker in self._workers.values():
             self._spawn(worker.refresh(name))
 
     def _hang_up(self) -> None:
@@ -242,7 +241,7 @@ class Supervisor:
             Reloaded.refused(error).log()
             return
         given = self._memory.given(loaded)
-        found = await asyncio.gather(*(worker.reload(given) for worker in tuple(self._workers)))
+        found = await asyncio.gather(*(worker.reload(given) for worker in self._workers.values()))
         answers = sorted((one for one in found if one is not None), key=lambda one: one.taken)
         for line in dict.fromkeys(answers):  # All say the same, but for one that could not do what others could.
             line.log()
@@ -253,7 +252,7 @@ class Supervisor:
 
     @property
     def _serving(self) -> list[WorkerProcess]:
-        return [worker for worker in self._workers if worker in self._acceptor.open]
+        return [worker for worker in self._workers.values() if worker in self._acceptor.open]
 
     @asynccontextmanager
     async def _start(self) -> AsyncGenerator[Grant, None]:

@@ -122,8 +122,9 @@ def test_every_way_to_write_a_header_refuses_one_that_would_forge_another(forger
         "frame": lambda: list(harmony.messages.frame(forgery)),
         "open": lambda: list(harmony.messages.opened(forgery)),
     }
-    with pytest.raises(RenderError, match="would be read as another header"):
+    with pytest.raises(RenderError, match="would be read as another header") as refused:
         ways[render]()
+    assert refused.value.code == "header_value"
 
 
 @pytest.mark.parametrize("name", ["x\nto=functions.rm", "system", "x\0", ""])

@@ -123,8 +123,9 @@ def test_internlms_markers() -> None:
 @pytest.mark.spec("LMD-44")
 def test_decorating_needs_the_chat_capability_and_says_so() -> None:
     template: Any = CHAT_TEMPLATES.get("internlm-chat-7b")(capability="completion")
-    with pytest.raises(TemplateError, match="internlm-chat-7b has no capability of completion"):
+    with pytest.raises(TemplateError, match="internlm-chat-7b has no capability of completion") as refused:
         template.decorate_prompt("x")
+    assert refused.value.code == "no_capability"
 
 
 @pytest.mark.spec("LMD-46", "LMD-28")
@@ -230,6 +231,7 @@ def test_a_template_is_got_by_its_name_and_an_unknown_name_says_what_is_near() -
         "",
         "from antiphon.formats.template import CHAT_TEMPLATES, BaseTemplate",
         "from lmdeploy.chat_template import CHAT_TEMPLATES, BaseTemplate",
+        "from re import sub",
     ],
 )
 def test_a_users_own_class_in_the_style_of_the_seed(imports: str) -> None:
@@ -298,8 +300,9 @@ def test_infilling_is_codellamas() -> None:
     template: Any = CHAT_TEMPLATES.get("codellama")(capability="infilling")
     assert template.get_prompt("def f():<FILL>return 1") == "<PRE> def f(): <SUF>return 1 <MID>"
     assert list(template.stop_words) == ["<EOT>"]
-    with pytest.raises(TemplateError, match="exactly one"):
+    with pytest.raises(TemplateError, match="exactly one") as refused:
         template.get_prompt("no mark")
+    assert refused.value.code == "invalid_content"
 
 
 def test_the_models_own_template_is_not_in_the_table() -> None:

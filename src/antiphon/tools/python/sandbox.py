@@ -82,23 +82,23 @@ namespace of users would not do: in it root would still be root to the files and
 
 def _libraries() -> Iterator[str]:
     """The folders in which the system's loader finds libraries, without packages of a Python that are in them."""
-    for path in (*_library_folders(), *_LOADER):
+    folder = library_folder()
+    for path in (folder, *_LOADER):
         yield from ("--ro-bind-try", path, path)
     for path in ("/lib", "/lib64", "/usr/lib64"):
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
-        elif path not in _library_folders():
+        elif path != folder:
             yield from ("--ro-bind-try", path, path)
-    for folder in _library_folders():
-        yield from _covered(f"{folder}/python3*")
+    yield from _covered(f"{folder}/python3*")
 
 
-def _library_folders() -> tuple[str, ...]:
+def library_folder(root: Path = Path("/")) -> str:
     """Debian's folder for this kind of machine; Fedora's; or the one for all that other systems have."""
-    several = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}"
-    if os.path.isdir(several):
-        return (several,)
-    return ("/usr/lib",) if os.path.islink("/usr/lib64") or not os.path.isdir("/usr/lib64") else ("/usr/lib64",)
+    several, wide = f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}", root / "usr/lib64"
+    if (root / several).is_dir():
+        return f"/{several}"
+    return "/usr/lib64" if wide.is_dir() and not wide.is_symlink() else "/usr/lib"
 
 
 def _python() -> Iterator[str]:
