@@ -47,15 +47,15 @@ def role_of(row: Row) -> Role | None:
     return Role(row["role"]) if row["role"] else None
 
 
-def read_strictly(row: Row, tokenizer: Tokenizer, dialect: Dialect) -> list[Row] | str:
-    """The messages in the reference's form, or the words of its error."""
+def read_strictly(row: Row, tokenizer: Tokenizer, dialect: Dialect) -> list[Row] | ParseError:
+    """The messages in the reference's form, or our error."""
     reader = ReferenceParser(tokenizer.piece, role_of(row), row["strict"], dialect)
     try:
         for id in row["tokens"]:
             reader.process(id)
         reader.process_eos()
     except ParseError as error:
-        return error.message
+        return error
     return [as_json(message) for message in reader.messages]
 
 

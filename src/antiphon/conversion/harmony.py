@@ -277,17 +277,17 @@ def format_harmony(text: bytes) -> str:
 
     Raises `ParseError` for a text that has to be repaired.
     """
-    source, target = HarmonySource(text_pieces(), lenient=False, place=Place()), HarmonyTarget()
-    messages = [*source.feed(text), *source.close()]
+    source, messages = _read_strictly(text)
+    target = HarmonyTarget()
     parts = [target.open(source.about)[0]]
     for message in messages:
         parts += target.write(replace(message, header=()))
     formatted = "".join(part.text for part in (*parts, *target.close(source.about))) + "\n"
-    if _messages(formatted) != messages:
+    if _read_strictly(formatted.encode("utf-8", "surrogateescape"))[1] != messages:
         raise RenderError("the canonical form of this conversation does not read as the same messages")
     return formatted
 
 
-def _messages(text: str) -> list[Message]:
-    source = HarmonySource(text_pieces(), lenient=True)
-    return [*source.feed(text.encode("utf-8", "surrogateescape")), *source.close()]
+def _read_strictly(text: bytes) -> tuple[HarmonySource, list[Message]]:
+    source = HarmonySource(text_pieces(), lenient=False, place=Place())
+    return source, [*source.feed(text), *source.close()]

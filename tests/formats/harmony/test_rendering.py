@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 from typing import Any
@@ -23,7 +24,7 @@ from antiphon.conversation import (
     described,
     visible_to_user,
 )
-from antiphon.errors import FormatError, ParseError, RenderError, TokenError
+from antiphon.errors import FormatError, ParseError, Position, RenderError, TokenError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony, harmony, read_conversation, write_conversation
 from antiphon.formats.harmony.controls import CONTROLS, RETURN, START
@@ -399,21 +400,42 @@ def test_the_reference_s_json_comes_back_as_it_was() -> None:
             assert read_conversation(write_conversation(conversation)) == conversation
 
 
-@pytest.mark.parametrize(
-    ("source", "where"),
-    [
-        ('{"messages": [{"role": "bot", "content": "x"}]}', "$.messages[0].role"),
-        ('{"messages": [{"role": "user"}]}', "$.messages[0]"),
-        ('{"messages": [{"role": "user", "content": [{"type": "image"}]}]}', "$.messages[0].content[0].type"),
-        ('{"messages": 1}', "$.messages"),
-        ("{", "1:2"),
-        ("[" * 100_000, ""),
-    ],
-)
-def test_json_that_is_wrong_is_refused_with_its_place(source: str, where: str) -> None:
+def system(**content: object) -> str:
+    part = {"type": "system_content", **content}
+    return json.dumps({"messages": [{"role": "system", "content": [part]}]})
+
+
+PART = "$.messages[0].content[0]"
+WRONG_JSON: list[tuple[str, str, str | Position | None]] = [
+    ("{", "not_json", Position(offset=1, line=1, column=2)),
+    ("[" * 100_000, "not_json", None),
+    ("[]", "wrong_value", "$"),
+    ('{"messages": 1}', "wrong_value", "$.messages"),
+    ('{"messages": [1]}', "wrong_value", "$.messages[0]"),
+    ('{"messages": [{}]}', "missing_field", "$.messages[0]"),
+    ('{"messages": [{"role": "bot", "content": "x"}]}', "wrong_value", "$.messages[0].role"),
+    ('{"messages": [{"role": "user"}]}', "missing_field", "$.messages[0]"),
+    ('{"messages": [{"role": "user", "content": 1}]}', "wrong_value", "$.messages[0].content"),
+    ('{"messages": [{"role": "user", "content": "x", "channel": 1}]}', "wrong_value", "$.messages[0].channel"),
+    ('{"messages": [{"role": "user", "content": [{"type": "image"}]}]}', "wrong_value", f"{PART}.type"),
+    (system(reasoning_effort="huge"), "wrong_value", f"{PART}.reasoning_effort"),
+    (system(model_identity=1), "wrong_value", f"{PART}.model_identity"),
+    (system(channel_config={}), "missing_field", f"{PART}.channel_config"),
+    (system(channel_config={"valid_channels": [1], "channel_required": True}), "wrong_value",
+     f"{PART}.channel_config.valid_channels"),
+    (system(channel_config={"valid_channels": [], "channel_required": 1}), "wrong_value",
+     f"{PART}.channel_config.channel_required"),
+    (system(tools=[]), "wrong_value", f"{PART}.tools"),
+    (system(tools={"a": {"name": 1}}), "wrong_value", f"{PART}.tools.a.name"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "code", "where"), WRONG_JSON)
+def test_json_that_is_wrong_is_refused_with_its_place(source: str, code: str, where: str | Position | None) -> None:
     with pytest.raises(ParseError) as raised:
         read_conversation(source)
-    assert str(raised.value.position or "") == where
+    place = Position(path=where) if isinstance(where, str) else where
+    assert (raised.value.code, raised.value.position) == (code, place)
 
 
 def test_a_part_without_a_word_in_the_reference_s_json_is_refused() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.errors import AntiphonError
+from antiphon.conversation import Role
+from antiphon.errors import AntiphonError, ParseError
 from antiphon.formats.harmony import Harmony, HarmonyParser, ReferenceParser, read_message
-from antiphon.tokens import Tokenizer, encode_pieces, spell
+from antiphon.formats.harmony.controls import END, MESSAGE, START
+from antiphon.tokens import Control, Tokenizer, encode_pieces, spell
 from kit.harmony_corpora import DIALECTS, Dialect, codes, ended, events, read_strictly, render, role_of, rows
 
 BOTH = pytest.mark.parametrize("dialect", ["a", "b"])
@@ -40,9 +42,34 @@ def test_one_message_renders_as_the_reference_renders_it(dialect: Dialect, o200k
 @pytest.mark.spec("HAR-43", "HAR-86", "HAR-94")
 @BOTH
 def test_strict_parsing_gives_the_messages_of_the_reference_or_its_error(dialect: Dialect, o200k: Tokenizer) -> None:
+    found: set[str] = set()
     for row in rows(f"harmony_parse_corpus{DIALECTS[dialect]}"):
-        expected = row["error"]["message"] if row.get("error") else row["messages"]
-        assert read_strictly(row, o200k, dialect) == expected, row["name"]
+        read = read_strictly(row, o200k, dialect)
+        if isinstance(read, ParseError):
+            assert read.message == row["error"]["message"], row["name"]
+            found.add(read.code)
+        else:
+            assert read == row["messages"], row["name"]
+    assert found == {
+        "empty_channel", "header_leftover", "undecodable_header", "unexpected_eos", "unexpected_token", "unknown_role",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("role", "strict", "pieces", "code"),
+    [
+        (None, True, [START, MESSAGE], "missing_role"),
+        (Role.ASSISTANT, False, [b"\xff", END], "undecodable_header"),
+    ],
+)
+def test_a_header_that_says_nothing_is_refused(
+    role: Role | None, strict: bool, pieces: list[bytes | Control], code: str
+) -> None:
+    reader = ReferenceParser(lambda _: b"", role, strict)
+    reader.step(0, pieces[0])
+    with pytest.raises(ParseError) as refused:
+        reader.step(0, pieces[1])
+    assert refused.value.code == code
 
 
 @pytest.mark.corpus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,11 +50,15 @@ class YourAwesomeMModel(BaseTemplate):
 '''
 
 
+def template_of(name: str, **options: Any) -> Any:
+    return CHAT_TEMPLATES.get(name)(**options)
+
+
 def internlm() -> Any:
-    return CHAT_TEMPLATES.get("internlm-chat-7b")()
+    return template_of("internlm-chat-7b")
 
 
-def user(text: str) -> dict[str, str]:
+def user(text: Any) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
@@ -300,15 +305,26 @@ def test_infilling_is_codellamas() -> None:
     template: Any = CHAT_TEMPLATES.get("codellama")(capability="infilling")
     assert template.get_prompt("def f():<FILL>return 1") == "<PRE> def f(): <SUF>return 1 <MID>"
     assert list(template.stop_words) == ["<EOT>"]
-    with pytest.raises(TemplateError, match="exactly one") as refused:
-        template.get_prompt("no mark")
-    assert refused.value.code == "invalid_content"
 
 
-def test_the_models_own_template_is_not_in_the_table() -> None:
-    with pytest.raises(TemplateError, match="Jinja") as refused:
-        CHAT_TEMPLATES.get("hf")().get_prompt("x")
-    assert refused.value.code == "no_template"
+CODELLAMA = template_of("codellama", capability="infilling")
+VICUNA = template_of("vicuna")
+REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
+    "no mark": (lambda: CODELLAMA.get_prompt("x"), "exactly one", "invalid_content"),
+    "two marks": (lambda: CODELLAMA.get_prompt("a<FILL>b<FILL>c"), "exactly one", "invalid_content"),
+    "no text": (lambda: VICUNA.messages2prompt([user(7)]), "must be text", "invalid_content"),
+    "the model's own": (lambda: template_of("hf").get_prompt("x"), "Jinja", "no_template"),
+    "tools": (lambda: VICUNA.messages2prompt([user("U")], tools=[{"name": "f"}]), "to offer tools", "no_tools"),
+    "a call": (lambda: VICUNA.messages2prompt([assistant("") | {"tool_calls": [{}]}]), "write a tool call", "no_tools"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_template_has_no_way_to_write_is_refused(what: str) -> None:
+    work, words, code = REFUSED[what]
+    with pytest.raises(TemplateError, match=words) as refused:
+        work()
+    assert refused.value.code == code
 
 
 @pytest.mark.spec("LMD-05")

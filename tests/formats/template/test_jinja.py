@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -260,11 +261,6 @@ def test_a_text_is_indented_as_far_as_anybody_needs_and_no_further() -> None:
     assert raised.value.code == "template_limit"
 
 
-def test_a_template_that_is_too_large_is_refused() -> None:
-    with pytest.raises(TemplateError, match="at most 10 "):
-        CompiledTemplate("x" * 11, Limits(source=10))
-
-
 def test_a_malformed_template_is_refused_with_its_line() -> None:
     with pytest.raises(TemplateError) as raised:
         CompiledTemplate("\n\n{% if %}")
@@ -281,12 +277,11 @@ def test_a_template_is_compiled_once_and_the_cache_is_bounded() -> None:
     assert cache.compile("a") is not first
 
 
+DATE = "{{ strftime_now('%d %b %Y') }}"
+
+
 def test_the_date_is_handed_in_and_never_a_clocks() -> None:
-    source = "{{ strftime_now('%d %b %Y') }}"
-    assert list(load("", source).render(with_date(Conversation()))) == ["26 Jul 2024"]
-    with pytest.raises(RenderError, match="the settings have none") as refused:
-        list(load("", source).render(Conversation()))
-    assert refused.value.code == "no_date"
+    assert list(load("", DATE).render(with_date(Conversation()))) == ["26 Jul 2024"]
 
 
 def test_an_answer_without_an_end_is_continued_with_its_blanks() -> None:
@@ -316,9 +311,35 @@ def test_arguments_are_given_as_the_template_wants_them() -> None:
 def test_template_arguments_are_those_that_the_template_knows() -> None:
     thinking = list(load("qwen3").render(with_date(CONVERSATIONS["one turn"], enable_thinking=False)))
     assert spell(thinking).endswith("<think>\n\n</think>\n\n")
-    for name in ("tokenize", "chat_template", "messages", "bos_token", "unheard_of"):
-        with pytest.raises(RenderError, match=name):
-            list(load("qwen3").render(with_date(CONVERSATIONS["one turn"], **{name: "x"})))
+
+
+ONE = with_date(CONVERSATIONS["one turn"])
+REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
+    "11 characters": (lambda: CompiledTemplate("x" * 11, Limits(source=10)), "at most 10 ", "template_too_large"),
+    "no date": (lambda: list(load("", DATE).render(Conversation())), "the settings have none", "no_date"),
+    "a user's reply": (lambda: list(load("qwen3").render(ONE, reply_as=Role.USER)), "opens only", "bad_reply_role"),
+    "an open message that is not written": (
+        lambda: list(load("", "x").render(with_date(Conversation((spoken("assistant", "I", end=End.NONE),))))),
+        "does not write the last", "cannot_continue",
+    ),
+    "an argument that is no JSON": (
+        lambda: list(load("qwen3").render(with_date(ONE, enable_thinking=object()))), "no JSON", "bad_template_kwargs"
+    ),
+    **{
+        f"the argument {name}": (
+            lambda name=name: list(load("qwen3").render(with_date(ONE, **{name: "x"}))), name, "bad_template_kwargs"
+        )
+        for name in ("tokenize", "chat_template", "messages", "bos_token", "unheard_of")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_template_cannot_write_is_refused(what: str) -> None:
+    work, words, code = REFUSED[what]
+    with pytest.raises((RenderError, TemplateError), match=words) as refused:
+        work()
+    assert refused.value.code == code
 
 
 def test_how_replies_are_written_is_found_in_the_template() -> None:

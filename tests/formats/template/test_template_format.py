@@ -107,8 +107,9 @@ def test_a_system_text_is_not_lost_where_the_template_drops_it() -> None:
 
 
 def test_tools_are_refused_by_a_template_that_cannot_offer_them() -> None:
-    with pytest.raises(RenderError, match="no way to offer tools"):
+    with pytest.raises(RenderError, match="no way to offer tools") as refused:
         render(template_format("vicuna", ()), spoken("user", "U"), tools=(ToolSpec(name="f"),))
+    assert refused.value.code == "no_tools"
 
 
 def test_a_base_model_continues_the_text() -> None:
@@ -162,6 +163,7 @@ def test_only_reasoning_before_the_last_answer_is_dropped() -> None:
 
 def test_a_template_that_pairs_rounds_drops_nothing() -> None:
     format, twice = template_format("llama2@seed", ()), Conversation((spoken("user", "U"), spoken("user", "V")))
-    with pytest.raises(RenderError, match="in turn"):
+    with pytest.raises(RenderError, match="in turn") as refused:
         strictly(format.render(twice))
+    assert refused.value.code == "roles_not_in_turn"
     assert "U\n\nV" in spell(list(format.render(twice)))
