@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -45,7 +46,6 @@ NOBODY = Tenant()
 """The tenant where requests have no owner: a library's caller, a server without keys."""
 
 
-_ALL = 1 << 30
 _MOST_REMEMBERED = 4096
 """Owners whose last turn is remembered."""
 
@@ -208,6 +208,6 @@ class DomainGate:
         domain = tenant.domain(shared=self.shared)
         self._domain = domain if self._domain is None else self._domain
         alone = domain != self._domain and not self.apart
-        async with self._room.places(tenant.owner, _ALL if alone else count):
+        async with self._room.places(tenant.owner, sys.maxsize if alone else count):
             self.apart = self.apart or alone
             yield self.apart

@@ -19,6 +19,7 @@ from antiphon.conversation import (
     TextPart,
     ToolChoice,
     ToolSpec,
+    Usage,
 )
 from antiphon.conversation.calls import make_answer, make_call
 from antiphon.engines import SAMPLING, EngineEnd, ScriptedEngine, Step
@@ -32,6 +33,7 @@ from antiphon.generation import (
     Reply,
     TurnRequest,
     collect,
+    merge_usage,
     plan_turn,
     prepare_turn,
     run_rounds,
@@ -95,6 +97,11 @@ async def test_counts_do_not_depend_on_how_the_engine_cuts_its_steps(chunk: int)
     assert answer.usage.completion_tokens == len(ids(THINK, "hmm", UNTHINK, "so: the stop"))
     assert answer.usage.reasoning_tokens == len("hmm")
     assert answer.usage.prompt_tokens == PROMPT
+
+
+def test_the_usage_of_several_choices_has_the_prompt_once() -> None:
+    one, two = Usage(9, 4, cached_tokens=5, reasoning_tokens=1), Usage(9, 6, reasoning_tokens=2)
+    assert merge_usage([one, two]) == Usage(9, 10, cached_tokens=5, reasoning_tokens=3)
 
 
 async def test_the_first_token_of_an_answer_has_its_log_probability_too() -> None:

@@ -79,7 +79,7 @@ def test_every_pre_tokenizer_splits_as_the_engine_does(pre: str, learnt: Mapping
     write_vocabulary(tmp_path / "model.gguf", metadata)
     tokenizer = gguf_tokenizer(metadata)
     with engine_tokenizer_of(tmp_path / "model.gguf") as engine:
-        texts = [*varied_strings(120, seed=1), *EDGES[:24], *UNICODE_16]
+        texts = [*varied_strings(120, seed=1), *EDGES[:24], *UNICODE_16, *(" " * n for n in (7, 33, 100, 999, 2050))]
         assert engine.different({text: tokenizer.encode(text) for text in texts}) == []
 
 

@@ -275,6 +275,13 @@ def test_the_models_own_end_token_ends_the_turn() -> None:
     assert incidents(found) == [("E-PARSE-HEADER", "more")]
 
 
+def test_a_reply_that_is_cut_within_a_control_has_nothing_of_it() -> None:
+    parser = SPELLED.parser()
+    found = parser.feed(["<|channel|>final<|message|>4<|en"]) + parser.cut()
+    assert ended_messages(found) == [("final", "4", "none")]
+    assert incidents(found) == [("E-STREAM-TRUNCATED", "<|en"), ("E-STREAM-TRUNCATED", "")]
+
+
 def test_a_frame_of_somebody_else_ends_the_turn() -> None:
     parser = SPELLED.parser()
     found = parser.feed(["<|message|>4<|end|>\n<|start|>user<|message|>And 3 + 3?<|end|>"]) + parser.close()

@@ -71,9 +71,10 @@ def test_a_broken_header_is_reported_in_our_words_at_a_place_inside_it(header: s
     assert (finding.position.column or 0) <= len(line) + 1
 
 
-def test_words_of_the_library_that_are_not_known_stay_as_they_are() -> None:
-    wrong = yaml_problem(yaml.MarkedYAMLError(problem="something new"), "a: b\n  \n")
-    assert (wrong.message, wrong.line, wrong.column) == ("something new", 0, 0)
+@pytest.mark.parametrize(("text", "line", "column"), [("a: b\n  \n", 0, 0), ("a:\n  b\n", 1, 2), (" \n", 0, 0)])
+def test_words_of_the_library_that_are_not_known_stay_as_they_are(text: str, line: int, column: int) -> None:
+    wrong = yaml_problem(yaml.MarkedYAMLError(problem="something new"), text)
+    assert (wrong.message, wrong.line, wrong.column) == ("something new", line, column)
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,12 @@ def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
     known = next(((message, hint) for part, message, hint in WORDS if part in problem), None)
     message, hint = known or (error.problem or error.context or "the YAML is malformed", None)
     marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
-    last = len(text.rstrip().splitlines()) - 1
-    mark = next((mark for mark in marks if mark.line <= last), None)
+    lines = text.rstrip().splitlines()
+    mark = next((mark for mark in marks if mark.line < len(lines)), None)
     if mark is not None:
         return YamlProblem(message, mark.line, mark.column, hint)
-    return YamlProblem(message, max(last, 0), _first_word(text, last), hint)
-
-
-def _first_word(text: str, line: int) -> int:
-    if line < 0:
-        return 0
-    found = re.search(r"\S", text.rstrip().splitlines()[line])
-    return found.start() if found else 0
+    last = "".join(lines[-1:])
+    return YamlProblem(message, max(len(lines) - 1, 0), len(last) - len(last.lstrip()), hint)
 
 
 MAX_HEADER = 65_536
