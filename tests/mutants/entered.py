@@ -36,12 +36,11 @@ class Recorder:
         self._failed = False
         self._codes: set[CodeType] = set()
 
-    def pytest_sessionstart(self) -> None:
+    def pytest_runtest_logstart(self) -> None:
+        """Traces each test anew: Python traces no more once there is no room on the stack to call the tracer."""
+        self._codes, self._failed, self._begun = set(), False, time.monotonic()
         threading.settrace(self._entered)
         sys.settrace(self._entered)
-
-    def pytest_runtest_logstart(self) -> None:
-        self._codes, self._failed, self._begun = set(), False, time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed |= not report.passed

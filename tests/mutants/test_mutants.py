@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from mutants.entered import function_at
+from antiphon.tenancy import NOBODY
+from mutants.entered import Recorder, function_at
 from mutants.mutations import compiles, mutations_of
 from mutants.rooms import ROOMS, ROOT, Room
 from mutants.sample import NEAREST, Entries, argued, mutants_of, sample
@@ -81,6 +84,23 @@ def test_a_mutant_meets_the_tests_that_enter_its_function_a_quick_case_of_each_f
     met = [([test.partition("::")[2] for test in tests], seconds) for tests, seconds in again.tests(mutant)]
     assert met == [(["last", "grid[b]", "other", "grid[a]"], 5.875), (["slow", "late"], 46.0)]
     assert [*again.tests(mutant)] == [*entries.tests(mutant)]
+
+
+def test_what_a_test_enters_is_recorded_whatever_the_one_before_it_did_to_the_trace(tmp_path: Path) -> None:
+    recorder, before = Recorder(ROOT, tmp_path / "entered"), sys.gettrace()
+    try:
+        for test in ("deep", "next"):
+            recorder.pytest_runtest_logstart()
+            NOBODY.domain(shared=True)
+            sys.settrace(None)  # As Python does where the tracer itself meets the limit of recursion.
+            recorder.pytest_runtest_logfinish(test)
+    finally:
+        sys.settrace(before)
+        threading.settrace(None)  # type: ignore[arg-type]  # typeshed knows no way back
+    lines = map(json.loads, (tmp_path / "entered").read_text().splitlines())
+    assert [(test, "src/antiphon/tenancy.py Tenant.domain" in entered) for test, _, entered in lines] == [
+        ("deep", True), ("next", True),
+    ]  # fmt: skip
 
 
 def test_a_mutant_that_no_test_enters_meets_the_nearest(tmp_path: Path) -> None:
