@@ -49,8 +49,10 @@ async def test_the_images_of_each_wire_get_to_an_engine_as_they_are_where_they_a
     await check_wire(*plain, wire)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_the_images_of_each_wire_get_to_a_real_llama_cpp(real: tuple[Far, Asked], wire: str) -> None:
+@pytest.mark.parametrize("wire", ["chat, a data URL", "Responses, a stored turn", "Ollama, chat"])
+async def test_images_between_texts_of_an_earlier_turn_and_before_texts_get_to_a_real_llama_cpp(
+    real: tuple[Far, Asked], wire: str
+) -> None:
     await check_wire(*real, wire)
 
 
