@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 from antiphon.formats.openchatml import read
-from kit.program import antiphon, environment
+from kit.program import environment, in_process
 from kit.terminal import PROMPT, Terminal, at_terminal
 
 CTRL_C, CTRL_D, CTRL_R, UP, TAB, ALT_ENTER = "\x03", "\x04", "\x12", "\x1b[A", "\t", "\x1b\r"
@@ -114,9 +114,9 @@ def test_help_and_cards_are_as_wide_as_the_terminal(home: Path) -> None:
 
 
 def test_what_is_piped_goes_with_the_one_question(home: Path) -> None:
-    asked = antiphon("chat", "--file", "-", "--model", "other", "What is it?", home=home, stdin="a note")
+    asked = in_process("chat", "--file", "-", "--model", "other", "What is it?", home=home, stdin="a note")
     assert (asked.returncode, asked.stdout) == (0, "Guten Tag.\n")
-    alone = antiphon("chat", "--file", "-", home=home, stdin="a note")
+    alone = in_process("chat", "--file", "-", home=home, stdin="a note")
     assert (alone.returncode, "needs a question" in alone.stderr) == (2, True)
 
 
@@ -144,7 +144,7 @@ def test_what_was_typed_is_found_again_in_the_next_session(home: Path) -> None:
         assert left(terminal) == 0
 
 
-def test_a_question_of_several_lines_is_one_question(home: Path) -> None:
+def test_a_question_of_several_lines_is_one_question_and_the_last_can_be_edited(home: Path) -> None:
     saved = home / "talk.json"
     with chat(home) as terminal:
         terminal.type('"""first\rsecond\r\r/help"""\r')
@@ -153,10 +153,13 @@ def test_a_question_of_several_lines_is_one_question(home: Path) -> None:
         terminal.type(f"third{ALT_ENTER}fourth\r")
         terminal.until("tok/s")
         terminal.until(PROMPT)
+        terminal.enter("/edit", "fourth")
+        terminal.enter(" again", "tok/s")
+        terminal.until(PROMPT)
         terminal.enter(f"/save {saved}", "saved")
         assert left(terminal) == 0
     texts = [one["text"] for one in json.loads(saved.read_text())["messages"] if one["role"] == "user"]
-    assert texts == ["first\nsecond\n\n/help", "third\nfourth"]
+    assert texts == ["first\nsecond\n\n/help", "third\nfourth again"]
 
 
 def test_tab_completes_commands_models_and_files(home: Path) -> None:
@@ -208,26 +211,11 @@ def test_a_tool_has_a_card_with_its_arguments_state_time_and_folded_result(home:
         assert left(terminal) == 0
 
 
-def test_the_last_question_can_be_edited_at_the_prompt(home: Path) -> None:
-    saved = home / "talk.json"
-    with chat(home) as terminal:
-        terminal.enter("Hello", "tok/s")
-        terminal.until(PROMPT)
-        terminal.enter("/edit", "Hello")
-        terminal.enter(" again", "tok/s")
-        terminal.until(PROMPT)
-        terminal.enter(f"/save {saved}", "saved")
-        assert left(terminal) == 0
-    assert [one["text"] for one in json.loads(saved.read_text())["messages"] if one["role"] == "user"] == [
-        "Hello again"
-    ]
-
-
 def piped(
     home: Path, *lines: str, options: tuple[str, ...] = (), environ: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[str, str]:
     """What a conversation prints whose lines come through a pipe."""
-    done = antiphon("chat", *options, home=home, stdin="\n".join(lines), **environ)
+    done = in_process("chat", *options, home=home, stdin="\n".join(lines), **environ)
     assert done.returncode == 0
     return done.stdout, done.stderr
 
@@ -356,10 +344,6 @@ def test_answers_are_forced_into_a_schema(home: Path, smollm2_path: Path) -> Non
     schema = home / "city.json"
     city = {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}
     schema.write_text(json.dumps({**city, "additionalProperties": False}))
-    with chat(home, "--model", str(smollm2_path), "--max-tokens", "40") as terminal:
-        terminal.enter(f"/schema {schema}", "answers are JSON")
-        terminal.until(PROMPT)
-        shown = terminal.enter("What is the capital of France?", "tok/s")
-        answer = shown[shown.index("{") : shown.index("}") + 1]
-        assert json.loads(answer) == {"city": "Paris"}
-        assert left(terminal) == 0
+    options = ("--model", str(smollm2_path), "--max-tokens", "40")
+    out, _ = piped(home, f"/schema {schema}", "What is the capital of France?", options=options)
+    assert json.loads(out) == {"city": "Paris"}
