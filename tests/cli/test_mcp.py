@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from antiphon.cli.mcp_host import CANCEL, DECLINE, elicit
+from antiphon.tools.mcp import Elicitation, ElicitationAnswer
 from kit import mcp_asking, mcp_oauth
 from kit.mcp_oauth import WRITE, SignIns
 from kit.program import PROGRAM, environment, in_process
-from kit.terminal import Ended, typed
+from kit.terminal import typed
 
 TESTS = str(Path(mcp_asking.__file__).parents[1])
 BROWSER = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1]).read()' %s"
@@ -39,42 +42,40 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(home: Path, params: dict[str, Any], lines: str) -> tuple[Ended, Any]:
-    """What was on the screen, and the server's answer, which is the last that is printed."""
-    body = json.dumps({"method": "elicitation/create", "params": params})
-    ended = typed([*PROGRAM, "tools", "call", "asking__ask", body], environment(home), lines)
-    return ended, json.loads(ended.screen.rstrip().splitlines()[-1])
-
-
 def test_a_form_is_filled_in_field_by_field(home: Path) -> None:
-    lines = "y\nAnn\n12\nforty\n40\nyes\nblue\nmo, tu\n"
-    ended, answer = asked(home, {"message": "Sign up", "requestedSchema": FORM}, lines)
+    body = json.dumps({"method": "elicitation/create", "params": {"message": "Sign up", "requestedSchema": FORM}})
+    command = [*PROGRAM, "tools", "call", "asking__ask", body]
+    ended = typed(command, environment(home), "y\nAnn\n12\nforty\n40\nyes\nblue\nmo, tu\n")
     content = {"name": "Ann", "age": 40, "sure": True, "colour": "blue", "days": ["mo", "tu"]}
-    assert answer == {"result": {"action": "accept", "content": content}}
+    assert json.loads(ended.screen.rstrip().splitlines()[-1]) == {"result": {"action": "accept", "content": content}}
     assert "The MCP server 'asking' asks" in ended.screen
     assert "\x1b[2J" not in ended.screen, "a server's text does not move the cursor"
 
 
-def test_an_empty_line_is_the_default_and_leaves_out_what_is_not_needed(home: Path) -> None:
-    _, answer = asked(home, {"message": "Sign up", "requestedSchema": FORM}, "\n\n30\n\n\n\n")
-    assert answer == {"result": {"action": "accept", "content": {"name": "John", "age": 30}}}
+SIGN_UP = Elicitation("asking", "Sign up", FORM)
+PAGE = Elicitation("asking", "Pay", url="https://pay.test/1")
 
 
-def test_who_does_not_want_to_answer_says_no(home: Path) -> None:
-    _, answer = asked(home, {"message": "Sign up", "requestedSchema": FORM}, "n\n")
-    assert answer == {"result": {"action": "decline"}}
-
-
-def test_an_answer_that_never_fits_is_none(home: Path) -> None:
-    _, answer = asked(home, {"message": "Sign up", "requestedSchema": FORM}, "y\n\n" + "old\n" * 5)
-    assert answer == {"result": {"action": "cancel"}}
-
-
-def test_an_address_is_opened_only_for_who_agrees(home: Path) -> None:
-    page = {"mode": "url", "url": "https://pay.test/1", "elicitationId": "e1", "message": "Pay"}
-    ended, answer = asked(home, page, "\n")
-    assert answer == {"result": {"action": "decline"}}
-    assert "Open https://pay.test/1 ?" in ended.screen
+@pytest.mark.parametrize(
+    ("elicitation", "lines", "answer"),
+    [
+        (SIGN_UP, "\n\n30\n\n\n\n", ElicitationAnswer("accept", {"name": "John", "age": 30})),
+        (SIGN_UP, "n\n", DECLINE),
+        (SIGN_UP, "y\n\n" + "old\n" * 5, CANCEL),
+        (PAGE, "\n", DECLINE),
+    ],
+    ids=["defaults, and nothing that is not needed", "no", "never fits", "an address is opened for who agrees"],
+)
+async def test_what_is_typed_is_the_answer_to_a_question(
+    elicitation: Elicitation, lines: str, answer: ElicitationAnswer,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    ours, theirs = pty.openpty()
+    os.write(ours, lines.encode())
+    with open(ours, "rb"), open(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert await elicit(elicitation) == answer
+    assert f"Open {elicitation.url} ?" in capsys.readouterr().err or elicitation.url is None
 
 
 def test_in_a_pipe_nobody_is_asked(home: Path) -> None:

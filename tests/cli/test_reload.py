@@ -144,46 +144,41 @@ def test_what_only_a_restart_changes_is_named_each_time(server: Serving) -> None
     assert "restart" not in log
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("[limits", "is not TOML"),
-        (FIRST + "max_queue = -1\n", "unknown key 'log.max_queue'"),
-        (FIRST.replace("max_prompts = 5", "max_queue = -1"), "limits.max_queue"),
-        (FIRST.replace('model = "demo"', 'model = "nothing"'), "unknown model"),
-        (FIRST.replace('file = "log"', 'file = "no/folder/log"'), "cannot write the log"),
-    ],
-)
-def test_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(server: Serving, text: str, why: str) -> None:
-    server.configure(text)
-    log = server.hang_up()
-    assert "the configuration stays as it was" in log
-    assert why in log
-    assert server.ask(max_tokens=3) == "The"
+UNUSABLE = {
+    "[limits": "is not TOML",
+    FIRST + "max_queue = -1\n": "unknown key 'log.max_queue'",
+    FIRST.replace("max_prompts = 5", "max_queue = -1"): "limits.max_queue",
+    FIRST.replace('model = "demo"', 'model = "nothing"'): "unknown model",
+    FIRST.replace('file = "log"', 'file = "no/folder/log"'): "cannot write the log",
+}
+
+
+def test_a_file_that_cannot_be_used_changes_nothing_and_the_log_says_why(server: Serving) -> None:
+    for text, why in UNUSABLE.items():
+        server.configure(text)
+        log = server.hang_up()
+        assert "the configuration stays as it was" in log
+        assert why in log
+        assert server.ask(max_tokens=3) == "The"
     server.configure(SECOND)
     assert "read again" in server.hang_up()
     assert server.ask() == "Other."
 
 
-def test_a_file_of_keys_that_is_gone_or_broken_opens_no_door(server: Serving) -> None:
+def test_a_removed_key_is_out_and_a_file_of_keys_that_is_gone_or_broken_opens_no_door(server: Serving) -> None:
+    server.add_key("bob")
+    removed = server.key
     server.add_key("alice")
+    assert "keys: 2" in server.hang_up()
+    server.keys.remove("bob")
     assert "keys: 1" in server.hang_up()
     (server.home / "keys.json").rename(server.home / "away.json")
     assert "stays as it was" in server.hang_up()
     (server.home / "keys.json").write_text("[")
     assert "stays as it was" in server.hang_up()
     assert server.ask(max_tokens=3) == "The"
-    server.key = ""
-    assert server.ask() == "invalid_api_key"
-
-
-def test_a_key_that_was_removed_is_out_after_the_signal(server: Serving) -> None:
-    server.add_key("alice")
-    server.hang_up()
-    assert server.ask(max_tokens=3) == "The"
-    server.keys.remove("alice")
-    server.hang_up()
-    assert server.ask() == "invalid_api_key"
+    for server.key in ("", removed):
+        assert server.ask() == "invalid_api_key"
 
 
 def test_when_its_terminal_is_closed_the_server_stops(tmp_path: Path) -> None:

@@ -39,29 +39,44 @@ ENDLESS = CONFIG.replace("it takes.", f"it takes. {'And on. ' * 4000}")
 SAID = "The first reply, word by word, for as long as it takes."
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """A server that every test leaves with both of its workers and as it is configured."""
+    with workers(tmp_path_factory.mktemp("server"), CONFIG) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def leasing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """The same, with longer replies, which another worker goes on with a second after the end of their own."""
+    config = CONFIG.replace("delay = 0.04", "delay = 0.01").replace("it takes.", f"it takes. {'And on. ' * 20}")
+    with workers(tmp_path_factory.mktemp("leasing"), f"{config}lease = 1.0\n") as running:
+        yield running
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Workers]:
+def own(tmp_path: Path) -> Iterator[Workers]:
     with workers(tmp_path, CONFIG) as running:
         yield running
 
 
 def test_each_worker_has_its_connections_and_what_they_count_is_summed(server: Workers) -> None:
-    connections = server.connect_to_each()
+    before, connections = server.count("antiphon_turns_total"), server.connect_to_each()
     assert [connection.ask() for connection in connections * 2] == [SAID] * 4
     others = [server.connect() for _ in range(6)]
     for other in others:
         other.get("/health")
     having = [server.worker_of(connection).pid for connection in [*connections, *others]]
     assert sorted(having.count(pid) for pid in set(having)) == [4, 4]
-    assert server.count("antiphon_turns_total") == 4
+    assert server.count("antiphon_turns_total") == before + 4
     assert server.count("antiphon_workers") == 2
-    assert server.count("antiphon_worker_restarts_total") == 0
 
 
 def test_a_worker_that_is_killed_takes_its_own_requests_along_and_is_replaced(server: Workers) -> None:
+    turns, restarts = map(server.count, ("antiphon_turns_total", "antiphon_worker_restarts_total"))
     one, other = server.connect_to_each()
     assert [one.ask(), other.ask()] == [SAID, SAID]
-    assert server.count("antiphon_turns_total") == 2
+    assert server.count("antiphon_turns_total") == turns + 2
     dying, living = one.stream(), other.stream()
     killed = server.worker_of(one)
     killed.kill()
@@ -71,19 +86,19 @@ def test_a_worker_that_is_killed_takes_its_own_requests_along_and_is_replaced(se
     server.wait_for_workers(without=killed.pid)
     assert f"the worker {killed.pid} ended by signal 9; another takes its place" in server.log
     assert [connection.ask() for connection in server.connect_to_each()] == [SAID, SAID]
-    assert server.count("antiphon_turns_total") == 5, "what a dead worker had counted still counts"
-    assert server.count("antiphon_worker_restarts_total") == 1
+    assert server.count("antiphon_turns_total") == turns + 5, "what a dead worker had counted still counts"
+    assert server.count("antiphon_worker_restarts_total") == restarts + 1
 
 
-def test_all_workers_end_what_runs_when_the_server_is_stopped(server: Workers) -> None:
-    streams = [connection.stream() for connection in server.connect_to_each()]
-    processes = server.workers
-    server.process.send_signal(signal.SIGTERM)
+def test_all_workers_end_what_runs_when_the_server_is_stopped(own: Workers) -> None:
+    streams = [connection.stream() for connection in own.connect_to_each()]
+    processes = own.workers
+    own.process.send_signal(signal.SIGTERM)
     assert [stream.read()[-14:] for stream in streams] == [b"data: [DONE]\n\n"] * 2
-    assert server.process.wait(PATIENCE) == 0
+    assert own.process.wait(PATIENCE) == 0
     assert not any(process.is_running() for process in processes)
     with pytest.raises(ConnectionRefusedError):
-        server.connect()
+        own.connect()
 
 
 def test_what_takes_longer_than_it_may_is_ended_with_an_error_at_each_worker(tmp_path: Path) -> None:
@@ -126,18 +141,18 @@ def refused(server: Workers) -> bool:
     return False
 
 
-def test_all_workers_take_a_new_configuration_and_so_do_those_that_come_later(server: Workers) -> None:
-    connections = server.connect_to_each()
-    server.configure(CONFIG.replace("The first", "The second") + '[log]\nform = "json"\n')
-    hang_up(server, "models.demo.engine.reply")
+def test_all_workers_take_a_new_configuration_and_so_do_those_that_come_later(own: Workers) -> None:
+    connections = own.connect_to_each()
+    own.configure(CONFIG.replace("The first", "The second") + '[log]\nform = "json"\n')
+    hang_up(own, "models.demo.engine.reply")
     assert {connection.ask()[:10] for connection in connections} == {"The second"}
-    server.configure("[limits")
-    hang_up(server, "the configuration stays as it was")
-    killed = server.worker_of(connections[0])
+    own.configure("[limits")
+    hang_up(own, "the configuration stays as it was")
+    killed = own.worker_of(connections[0])
     killed.kill()
-    server.wait_for_workers(without=killed.pid)
-    assert {connection.ask()[:10] for connection in server.connect_to_each()} == {"The second"}
-    assert next(line for line in server.log.splitlines() if "takes its place" in line).startswith("{")
+    own.wait_for_workers(without=killed.pid)
+    assert {connection.ask()[:10] for connection in own.connect_to_each()} == {"The second"}
+    assert next(line for line in own.log.splitlines() if "takes its place" in line).startswith("{")
 
 
 def hang_up(server: Workers, line: str) -> None:
@@ -167,16 +182,7 @@ def test_a_key_s_limits_hold_over_all_workers(tmp_path: Path) -> None:
         assert other.ask() == "invalid_api_key"
 
 
-def test_one_queue_is_before_all_workers(tmp_path: Path) -> None:
-    with workers(tmp_path, CONFIG + "[limits]\nmax_concurrent = 1\nmax_queue = 0\n") as server:
-        one, other = server.connect_to_each()
-        stream = one.stream()
-        assert other.ask() == "queue_full"
-        stream.read()
-        assert other.ask() == SAID
-
-
-def test_a_place_of_a_worker_that_dies_is_free_again(tmp_path: Path) -> None:
+def test_one_queue_is_before_all_workers_and_a_place_of_one_that_dies_is_free_again(tmp_path: Path) -> None:
     with workers(tmp_path, ENDLESS + "[limits]\nmax_concurrent = 1\nmax_queue = 0\n") as server:
         one, other = server.connect_to_each()
         one.stream()
@@ -196,44 +202,42 @@ def test_what_one_worker_stores_in_memory_another_finds(server: Workers) -> None
 
 @pytest.mark.parametrize("background", [False, True])
 def test_a_response_of_a_worker_that_is_killed_goes_on_at_another_at_the_next_event(
-    tmp_path: Path, background: bool
+    leasing: Workers, background: bool
 ) -> None:
-    config = CONFIG.replace("delay = 0.04", "delay = 0.01").replace("it takes.", f"it takes. {'And on. ' * 20}")
-    with workers(tmp_path, f"{config}lease = 1.0\n") as server:
-        one, other = server.connect_to_each()
-        undisturbed = events_of(other.send("/v1/responses", input="Hi", stream=True))
-        made = one.send("/v1/responses", input="Hi", stream=True, background=background)
-        seen = [event_of(made) for _ in range(30)]
-        killed = server.worker_of(one)
-        killed.kill()
-        with pytest.raises(IncompleteRead):
-            add_all(made, seen)
-        id, last = seen[0]["response"]["id"], seen[-1]["sequence_number"]
-        rest = events_of(other.request("GET", f"/v1/responses/{id}?stream=true&starting_after={last}"))
-        assert [event["sequence_number"] for event in (*seen, *rest)] == list(range(len(seen) + len(rest)))
-        text, whole = deltas(seen) + deltas(rest), deltas(undisturbed)
-        seam = len(text) - len(whole)  # To whatever prompt this model says all of its reply: so the seam shows.
-        assert (len(deltas(seen)) <= seam, text[:seam], text[seam:]) == (True, whole[:seam], whole)
-        assert rest[-1]["type"] == "response.completed"
-        server.wait_for_workers(without=killed.pid)
-        assert json.loads(server.connect().get(f"/v1/responses/{id}"))["status"] == "completed"
+    one, other = leasing.connect_to_each()
+    undisturbed = events_of(other.send("/v1/responses", input="Hi", stream=True))
+    made = one.send("/v1/responses", input="Hi", stream=True, background=background)
+    seen = [event_of(made) for _ in range(30)]
+    killed = leasing.worker_of(one)
+    killed.kill()
+    with pytest.raises(IncompleteRead):
+        add_all(made, seen)
+    id, last = seen[0]["response"]["id"], seen[-1]["sequence_number"]
+    rest = events_of(other.request("GET", f"/v1/responses/{id}?stream=true&starting_after={last}"))
+    assert [event["sequence_number"] for event in (*seen, *rest)] == list(range(len(seen) + len(rest)))
+    text, whole = deltas(seen) + deltas(rest), deltas(undisturbed)
+    seam = len(text) - len(whole)  # To whatever prompt this model says all of its reply: so the seam shows.
+    assert (len(deltas(seen)) <= seam, text[:seam], text[seam:]) == (True, whole[:seam], whole)
+    assert rest[-1]["type"] == "response.completed"
+    leasing.wait_for_workers(without=killed.pid)
+    assert json.loads(leasing.connect().get(f"/v1/responses/{id}"))["status"] == "completed"
 
 
-def test_a_background_response_of_a_worker_that_is_killed_is_made_to_its_end_by_another(tmp_path: Path) -> None:
-    config = CONFIG.replace("delay = 0.04", "delay = 0.01").replace("it takes.", f"it takes. {'And on. ' * 20}")
-    with workers(tmp_path, f"{config}lease = 1.0\n") as server:
-        one, other = server.connect_to_each()
-        made = json.loads(one.send("/v1/responses", input="Hi", background=True).read())
-        server.worker_of(one).kill()
+def test_a_background_response_of_a_worker_that_is_killed_is_made_to_its_end_by_another(leasing: Workers) -> None:
+    one, other = leasing.connect_to_each()
+    made = json.loads(one.send("/v1/responses", input="Hi", background=True).read())
+    killed = leasing.worker_of(one)
+    killed.kill()
 
-        def answered() -> bool:
-            found = json.loads(other.get(f"/v1/responses/{made['id']}"))
-            assert found["status"] in ("queued", "in_progress", "completed"), found
-            return bool(found["status"] == "completed")
+    def answered() -> bool:
+        found = json.loads(other.get(f"/v1/responses/{made['id']}"))
+        assert found["status"] in ("queued", "in_progress", "completed"), found
+        return bool(found["status"] == "completed")
 
-        wait_until(answered)
-        (message,) = json.loads(other.get(f"/v1/responses/{made['id']}"))["output"]
-        assert message["content"][0]["text"].endswith("And on. " * 20)
+    wait_until(answered)
+    (message,) = json.loads(other.get(f"/v1/responses/{made['id']}"))["output"]
+    assert message["content"][0]["text"].endswith("And on. " * 20)
+    leasing.wait_for_workers(without=killed.pid)
 
 
 def test_an_answer_to_a_transcript_is_cancelled_at_any_worker(tmp_path: Path) -> None:
@@ -318,11 +322,11 @@ def test_while_all_workers_die_young_clients_are_told_so_and_then_all_is_as_it_w
     assert server.connect().ask() == SAID
 
 
-def test_nothing_is_left_of_a_server_that_is_killed(server: Workers) -> None:
-    processes = server.workers
+def test_nothing_is_left_of_a_server_that_is_killed(own: Workers) -> None:
+    processes = own.workers
     (folder,) = {Path(file.path).parent for worker in processes for file in worker.open_files() if ".db" in file.path}
     assert folder.is_dir()
-    server.process.kill()
+    own.process.kill()
     _, alive = psutil.wait_procs(processes, PATIENCE)
     assert not alive
     assert not folder.exists()
