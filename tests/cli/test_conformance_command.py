@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antiphon.cli.conformance import Suite, load, ours, shipped
-from antiphon.formats.conformance import difference, run_conformance
+from antiphon.cli.conformance import Suite, load, narrowed, ours, shipped
+from antiphon.formats.conformance import Level, difference, run_conformance
 from docs.blocks import ROOT, Block, blocks, place
 from kit.program import in_process
 
@@ -33,16 +34,6 @@ for line in sys.stdin:
     print(json.dumps(report), flush=True)
 """
 
-WRONG = """
-import json, sys
-from antiphon.cli.conformance import Suite, ours
-suite, op, old, new = sys.argv[1:]
-answer = ours(Suite(suite))
-for line in sys.stdin:
-    report = json.dumps(answer(line.encode(), ()), ensure_ascii=False)
-    print(report.replace(old, new) if json.loads(line)["op"] == op else report, flush=True)
-"""
-"""A program of the protocol that is right but for one thing: a text in its answers to one kind of request."""
 CUT = """
 import json, sys
 from antiphon.cli.conformance import Suite, ours
@@ -152,28 +143,31 @@ def test_a_few_cases_of_each_suite_are_met_by_the_command(tmp_path: Path, suite:
 @pytest.mark.parametrize(
     ("suite", "op", "old", "new", "told"),
     [
-        ("harmony", "render", '{"control": "<|start|>"}, "user"', '"<|start|>user"', "pieces: "),
-        ("harmony", "tokens", "200006, ", "", "ids: "),
-        ("harmony", "parse", '"recipient": "python"', '"recipient": "functions.python"', ".recipient is"),
-        ("harmony", "admits", "prefix", "no", "admits is 'no'; right is 'prefix'"),
-        ("replies", "render", "<|u|>", "<|U|>", "text is "),
-        ("replies", "parse", "reasoning_content", "content", ".reasoning_content is None"),
-        ("replies", "stream", '"forecast"', '"note"', ".name is 'note'; right is 'forecast'"),
-        ("replies", "admits", "yes", "prefix", "admits is 'prefix'; right is 'yes'"),
+        (Suite.HARMONY, "render", '{"control": "<|start|>"}, "user"', '"<|start|>user"', "pieces: "),
+        (Suite.HARMONY, "tokens", "200006, ", "", "ids: "),
+        (Suite.HARMONY, "parse", '"recipient": "python"', '"recipient": "functions.python"', ".recipient is"),
+        (Suite.HARMONY, "admits", "prefix", "no", "admits is 'no'; right is 'prefix'"),
+        (Suite.REPLIES, "render", "<|u|>", "<|U|>", "text is "),
+        (Suite.REPLIES, "parse", "reasoning_content", "content", ".reasoning_content is None"),
+        (Suite.REPLIES, "stream", '"forecast"', '"note"', ".name is 'note'; right is 'forecast'"),
+        (Suite.REPLIES, "admits", "yes", "prefix", "admits is 'prefix'; right is 'yes'"),
     ],
 )
 def test_a_program_that_is_wrong_in_one_thing_is_told_the_case_its_clause_and_what_differs(
-    tmp_path: Path, suite: str, op: str, old: str, new: str, told: str
+    suite: Suite, op: str, old: str, new: str, told: str
 ) -> None:
     """And fails nothing else of the suite's part."""
-    program = ("--", sys.executable, "-c", WRONG, suite, op, old, new)
-    only = "hermes" if suite == "replies" else op
-    code, text = by_lines(tmp_path, "--suite", suite, "--level", "1", "--only", only, *program)
-    problems = [line for line in text.splitlines() if "specification: " in line]
-    assert code == 1
+
+    def wrong(request: bytes, flags: Sequence[str]) -> object:
+        report = ours(suite)(request, flags)
+        mine = json.loads(request)["op"] == op
+        return json.loads(json.dumps(report, ensure_ascii=False).replace(old, new)) if mine else report
+
+    only = "hermes" if suite is Suite.REPLIES else op
+    problems = [one for one in run_conformance(narrowed(load(shipped(suite)), Level(1), only), wrong) if not one.passed]
     assert problems
-    assert all(line.startswith(f"{op}-") and told in line for line in problems)
-    assert all(re.match(r"[-a-z0-9]+ \((HAR|REP)-\d+", line) for line in problems)
+    assert all(one.case.id.startswith(f"{op}-") and told in (one.problem or "") for one in problems)
+    assert all(re.match(r"(HAR|REP)-\d+", one.case.clauses[0]) for one in problems)
 
 
 def test_a_program_that_is_wrong_at_one_cut_is_told_where_it_was_cut(tmp_path: Path) -> None:
@@ -183,16 +177,21 @@ def test_a_program_that_is_wrong_at_one_cut_is_told_where_it_was_cut(tmp_path: P
     assert re.search(r"^stream-hermes-\d \(.*REP-7\), specification: reply\[0\] cut at \d+: ", text, re.MULTILINE)
 
 
-def test_what_a_program_loses_of_a_malformed_reply_is_named(tmp_path: Path) -> None:
-    program = ("--", sys.executable, "-c", WRONG, "harmony", "parse", "We think.", "")
-    code, text = by_lines(tmp_path, "--suite", "harmony", "--only", "parse-malformed", *program)
-    assert code == 1
-    assert "diagnostics: 'We think.' is in no text of the answer" in text
+def test_what_a_program_loses_of_a_malformed_reply_is_named() -> None:
+    def forgetful(request: bytes, flags: Sequence[str]) -> object:
+        report = ours(Suite.HARMONY)(request, flags)
+        return json.loads(json.dumps(report, ensure_ascii=False).replace("We think.", ""))
+
+    chosen = narrowed(load(shipped(Suite.HARMONY)), Level.DIAGNOSTICS, "parse-malformed")
+    problems = [(one.level, one.problem) for one in run_conformance(chosen, forgetful)]
+    assert (Level.DIAGNOSTICS, "'We think.' is in no text of the answer") in problems
 
 
 def test_a_request_is_read_on_standard_input_where_the_program_is_started_for_each(tmp_path: Path) -> None:
-    program = ("--", sys.executable, "-c", WRONG, "harmony", "admits", "", "")
-    done = in_process("conformance", "--suite", "harmony", "--only", "parse-unstopped", *program, home=tmp_path)
+    program = "import json, sys; from antiphon.cli import answers; answer = answers.answer_harmony"
+    program += "; json.dump(answer(sys.stdin.buffer.read(), ()), sys.stdout)"
+    words = ("--suite", "harmony", "--only", "parse-unstopped", "--", sys.executable, "-c", program)
+    done = in_process("conformance", *words, home=tmp_path)
     assert (done.returncode, rows(done.stdout)["all"][0]) == (0, "3/3")
 
 

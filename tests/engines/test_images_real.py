@@ -36,7 +36,7 @@ RED, BLUE = picture(color=(255, 0, 0)), picture("JPEG", color=(0, 0, 255))
 async def app(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Starlette]:
     projector = write_projector(tmp_path_factory.mktemp("projector") / "mmproj.gguf")
     engine = await LlamaCppEngine.start(
-        LlamaCppSettings(model=smollm2_path, projector=projector, threads=1, slots=2, context=1024)
+        LlamaCppSettings(model=smollm2_path, projector=projector, threads=1, slots=2, context=512)
     )
     tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
     format = jinja_format(TEMPLATE, tokenizer.controls)
@@ -94,10 +94,10 @@ async def test_the_tokens_of_images_are_counted_before_any_is_read(app: Starlett
 
 
 async def test_a_history_that_is_too_long_with_its_images_loses_its_oldest_turns(app: Starlette) -> None:
-    """By its marks alone it would fit into the context of 1,024: the images have 640 tokens."""
+    """By its marks alone it would fit into the context of 512: the images have 320 tokens."""
     parts = [{"type": "input_text", "text": "Look"}, {"type": "input_image", "image_url": data_url(RED)}]
     turn = [{"role": "user", "content": parts}, {"role": "assistant", "content": "Red, I would say."}]
-    given = [*turn * 40, {"role": "user", "content": "And now?"}]
+    given = [*turn * 20, {"role": "user", "content": "And now?"}]
     body = {"model": "m", "input": given, "max_output_tokens": 4, "temperature": 0}
     refused = await post_in_process(app, "/v1/responses", **body)
     assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
@@ -106,8 +106,8 @@ async def test_a_history_that_is_too_long_with_its_images_loses_its_oldest_turns
     assert cut.headers["x-antiphon-incidents"] == "history_left_out"
     count = cut.json["usage"]["input_tokens"]
     one = (await post_in_process(app, "/v1/responses", **{**body, "input": turn})).json["usage"]["input_tokens"]
-    assert 1023 - one < count <= 1023
-    many = {**body, "input": [{"role": "user", "content": [parts[0], *[parts[1]] * 64]}], "truncation": "auto"}
+    assert 511 - one < count <= 511
+    many = {**body, "input": [{"role": "user", "content": [parts[0], *[parts[1]] * 32]}], "truncation": "auto"}
     hopeless = await post_in_process(app, "/v1/responses", **many)
     assert (hopeless.status, hopeless.error["code"], hopeless.error["param"]) == (
         400,

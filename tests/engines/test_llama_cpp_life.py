@@ -17,6 +17,7 @@ import pytest
 
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.engines.llama_cpp.child_process import child_environment
 from antiphon.engines.llama_cpp.host import ChildHost
 from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
 from kit.llama_server import FRANCE
@@ -92,36 +93,28 @@ async def test_closing_ends_the_child_and_leaves_nothing_behind(
         await anext(engine.generate(FRANCE, SHORT))
 
 
-async def test_the_child_gets_no_secret_of_the_environment(
+async def test_the_child_gets_no_secret_of_the_environment_and_none_is_in_its_arguments(
     settings: LlamaCppSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "LLAMA_API_KEY", "MY_PATH"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     async with started(settings) as engine:
-        environment = psutil.Process(engine.pid).environ()
-        assert "hunter2" not in environment.values()
-        assert environment["CUDA_VISIBLE_DEVICES"] == "", "it has to know which devices it may use"
+        child = psutil.Process(engine.pid)
+        assert "hunter2" not in child.environ().values()
+        assert child.environ()["CUDA_VISIBLE_DEVICES"] == "", "it has to know which devices it may use"
+        assert [Path(part).name for part in child.cmdline()[1:]] == ["-P", "child.py"]
+        assert child.net_connections("inet") == []
 
 
 @pytest.mark.parametrize(
     ("name", "value", "spins"),
     [("MY_PATH", "", "1000"), ("GOMP_SPINCOUNT", "5", "5"), ("OMP_WAIT_POLICY", "active", None)],
 )
-async def test_threads_of_the_engine_wait_briefly_on_the_processor_but_as_the_environment_says(
-    settings: LlamaCppSettings, monkeypatch: pytest.MonkeyPatch, name: str, value: str, spins: str | None
+def test_threads_of_the_engine_wait_briefly_on_the_processor_but_as_the_environment_says(
+    name: str, value: str, spins: str | None
 ) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    monkeypatch.setenv(name, value)
-    async with started(settings) as engine:
-        assert psutil.Process(engine.pid).environ().get("GOMP_SPINCOUNT") == spins
-
-
-async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
-    async with started(settings) as engine:
-        line = psutil.Process(engine.pid).cmdline()
-        assert [Path(part).name for part in line[1:]] == ["-P", "child.py"]
-        assert psutil.Process(engine.pid).net_connections("inet") == []
+    assert child_environment({name: value}).get("GOMP_SPINCOUNT") == spins
 
 
 PARENT = """
