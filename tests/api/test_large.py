@@ -313,7 +313,6 @@ async def test_heaps_are_trimmed_once_for_all_who_ask_in_the_same_moment(monkeyp
 
 SMALL_BLOCKS = """
 import asyncio
-from contextlib import suppress
 import psutil
 from antiphon.api import Limits
 from antiphon.http.gate.large import HUGE, LargeWork
@@ -330,10 +329,7 @@ async def main():
         room.take(HUGE + 1)
         del blocks[:-1]  # the last one is behind them, so that they are not the end of the heap
         before = megabytes()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(10):
-            await until(lambda: before - megabytes() > 50)
-    print(before - megabytes())
+    await until(lambda: before - megabytes() > 50)
     large.close()
 
 asyncio.run(main())
@@ -341,8 +337,7 @@ asyncio.run(main())
 
 
 def test_what_is_free_between_blocks_goes_back_to_the_system_after_a_huge_request() -> None:
-    """In a process of its own: how memory is allocated is a setting of the process."""
+    """50 MB of 100. In a process of its own: how memory is allocated is a setting of the process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", SMALL_BLOCKS]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    assert int(printed) > 50, "MB, of 100"
+    subprocess.run(command, check=True, env=environment)

@@ -122,15 +122,14 @@ from antiphon.engines import ScriptedEngine
 from antiphon.http.server.server import serve, serving, on_loop
 from kit.api import model
 
-def stuck_in_c():
+def stuck_in_c(libc=ctypes.CDLL(None)):
     mutex = ctypes.create_string_buffer(64)
-    libc = ctypes.CDLL(None)
     for _ in range(2): libc.pthread_mutex_lock(mutex)
 
 def stuck_in_python():
     while True: time.sleep(1000)
 
-def stuck_with_the_interpreter(): return 7 ** 10 ** 9
+def stuck_with_the_interpreter(): stuck_in_c(ctypes.PyDLL(None))
 
 class Stuck(ScriptedEngine):
     async def generate(self, prompt, sampling, **options):
@@ -234,11 +233,11 @@ def test_only_a_second_signal_shortens_the_time_to_end_though_the_loop_hears_of_
 
 
 LOCKED = """
-import asyncio, io, sys, threading
+import asyncio, ctypes, io, sys, threading
 from antiphon.http.server.watchdog import Watchdog
 
 class Loop(asyncio.SelectorEventLoop):
-    def call_soon_threadsafe(self, *_): 7 ** 10 ** 9
+    def call_soon_threadsafe(self, *_): ctypes.PyDLL(None).sleep(1000)
 
 sys.stderr = io.StringIO()
 watchdog = Watchdog(Loop(), pulse=0.05, grace=0.5)

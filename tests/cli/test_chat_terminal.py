@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 from antiphon.formats.openchatml import read
-from kit.program import environment, in_process
+from kit.program import ONE_THREAD, environment, in_process
 from kit.terminal import PROMPT, Terminal, at_terminal
 
 CTRL_C, CTRL_D, CTRL_R, UP, TAB, ALT_ENTER = "\x03", "\x04", "\x12", "\x1b[A", "\t", "\x1b\r"
@@ -345,5 +345,5 @@ def test_answers_are_forced_into_a_schema(home: Path, smollm2_path: Path) -> Non
     city = {"type": "object", "properties": {"city": {"enum": ["Paris"]}}, "required": ["city"]}
     schema.write_text(json.dumps({**city, "additionalProperties": False}))
     options = ("--model", str(smollm2_path), "--max-tokens", "40")
-    out, _ = piped(home, f"/schema {schema}", "What is the capital of France?", options=options)
+    out, _ = piped(home, f"/schema {schema}", "What is the capital of France?", options=options, environ=ONE_THREAD)
     assert json.loads(out) == {"city": "Paris"}

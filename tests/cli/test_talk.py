@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.program import PROGRAM, environment, in_process
+from kit.program import ONE_THREAD, PROGRAM, environment, in_process
 
 CONTROLS = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
 
@@ -219,8 +219,8 @@ def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Pa
 def test_a_model_without_the_controls_is_spoken_to_in_a_framed_format_and_keeps_to_it(
     home: Path, smollm2_path: Path, format: str
 ) -> None:
-    options = ("--format", format, "--temperature", "0", "--max-tokens", "40", "--json")
-    done = in_process("chat", "What is the capital of France?", "--model", str(smollm2_path), *options, home=home)
+    options = ("--format", format, "--temperature", "0", "--max-tokens", "40", "--json", "--model", str(smollm2_path))
+    done = in_process("chat", "What is the capital of France?", *options, home=home, **ONE_THREAD)
     answer = json.loads(done.stdout)
     # What so small a model says varies with the processor, and so does whether it ends within its tokens.
     assert answer["finish_reason"] in ("stop_eos", "length_output")

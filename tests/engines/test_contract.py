@@ -13,7 +13,7 @@ from antiphon.engines import Engine, ScriptedEngine
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_server import LlamaServerEngine
-from antiphon.tokens import gguf_tokenizer
+from antiphon.tokens import Tokenizer, gguf_tokenizer
 from kit.engine_contract import EmbeddingContract, EngineContract
 from kit.llama_server import FRANCE
 
@@ -45,11 +45,15 @@ class TestLlamaCppEngine(EngineContract):
         return FRANCE
 
 
+@pytest.fixture(scope="session")
+def tokenizer(smollm2_path: Path) -> Tokenizer:
+    return gguf_tokenizer(read_gguf_metadata(smollm2_path))
+
+
 @pytest.mark.asyncio(loop_scope="session")
 class TestLlamaServerEngine(EngineContract):
     @pytest_asyncio.fixture(loop_scope="session")
-    async def subject(self, llama_server: str, smollm2_path: Path) -> AsyncIterator[Engine]:
-        tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
+    async def subject(self, llama_server: str, tokenizer: Tokenizer) -> AsyncIterator[Engine]:
         subject = await LlamaServerEngine.connect(llama_server, key="sesame", tokenizer=tokenizer)
         yield subject
         await subject.aclose()
@@ -73,13 +77,18 @@ SENTENCES = (101, 7592, 2088, 102), (101, 2023, 2003, 1037, 3231, 102), (101, 30
 """Ids of the sentence encoder's vocabulary."""
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def started_encoder(settings: LlamaCppSettings, minilm_path: Path) -> AsyncIterator[LlamaCppEngine]:
+    encoder = await LlamaCppEngine.start(replace(settings, model=minilm_path, embeddings=True))
+    yield encoder
+    await encoder.aclose()
+
+
 @pytest.mark.asyncio(loop_scope="session")
 class TestLlamaCppEmbeddings(EmbeddingContract):
-    @pytest_asyncio.fixture(loop_scope="session")
-    async def encoder(self, settings: LlamaCppSettings, minilm_path: Path) -> AsyncIterator[Engine]:
-        encoder = await LlamaCppEngine.start(replace(settings, model=minilm_path, embeddings=True))
-        yield encoder
-        await encoder.aclose()
+    @pytest.fixture
+    def encoder(self, started_encoder: LlamaCppEngine) -> Engine:
+        return started_encoder
 
     @pytest.fixture
     def inputs(self) -> Sequence[Sequence[int]]:
