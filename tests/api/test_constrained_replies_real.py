@@ -171,7 +171,7 @@ class City(BaseModel):
     height: float = Field(ge=0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_a_number_ends(client: openai.AsyncOpenAI, seed: int) -> None:
     asked: Any = [{"role": "user", "content": "Tell me about Bern: its population, area and height."}]
     fields: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 160}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,8 +47,10 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("path", STREAMS)
-@pytest.mark.parametrize("headers", [(), ("connection: keep-alive",), ("upgrade: websocket", "connection: upgrade")])
+ODD: list[tuple[str, ...]] = [(), ("connection: keep-alive",), ("upgrade: websocket", "connection: upgrade")]
+
+
+@pytest.mark.parametrize(("path", "headers"), [*zip(STREAMS, cycle(ODD), strict=False)])
 def test_a_stream_to_http_1_0_has_no_chunks_and_ends_with_its_connection(
     base: str, path: str, headers: tuple[str, ...]
 ) -> None:

@@ -114,10 +114,9 @@ async def test_what_a_key_sees_of_the_cache_does_not_depend_on_what_another_sent
         async with real_application(smollm2_path) as application:
             for route, fields in zip(BODIES, (OTHERS_WORDS, {}, OTHERS_WORDS), strict=True):
                 await cached(application, route, ANN, SECRET.format(secret), fields)
-                for guess in ("4071", "9999"):
-                    counts.append(await cached(application, route, BOB, SECRET.format(guess), fields))
-                    # Agents send the same again and again.
-                    assert await cached(application, route, ANN, SECRET.format(secret), fields) > 0
+                counts.append(await cached(application, route, BOB, SECRET.format("4071"), fields))
+                # Agents send the same again and again.
+                assert await cached(application, route, ANN, SECRET.format(secret), fields) > 0
         return counts
 
     right = await seen("4071")
