@@ -129,14 +129,6 @@ async def test_calls_are_as_many_as_may_be_and_fit_their_classes(
     assert calls or choice.message.content
 
 
-async def test_what_is_cut_within_a_value_says_length(client: openai.AsyncOpenAI) -> None:
-    request: dict[str, Any] = {"model": "smollm2", "messages": PERSON, "temperature": 0, "max_tokens": 5}
-    answer = await client.chat.completions.create(**request, response_format={"type": "json_object"})
-    assert answer.choices[0].finish_reason == "length"
-    with pytest.raises(openai.LengthFinishReasonError):
-        await client.chat.completions.parse(**request, response_format=Person)
-
-
 async def test_an_answer_reasons_first_where_its_schema_does(client: openai.AsyncOpenAI) -> None:
     text: Any = {"type": "string", "maxLength": 20}
     objects = {

@@ -12,8 +12,7 @@ import pytest
 from antiphon.conversation import ToolNamespace
 from antiphon.engines import ScriptedEngine
 from antiphon.http.gate.keys import new_key
-from antiphon.store import MemoryStore, SessionLimits, TurnLimits
-from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
+from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedToolSet
 from kit.api import request, running
 from kit.messages import Fields, accumulated, events_of
@@ -27,7 +26,6 @@ from kit.tool_loops import (
     call,
     check_goes_on,
     check_loop,
-    ids,
     oss_app,
     plays,
     prompts,
@@ -141,15 +139,6 @@ def test_what_the_client_changed_stays_the_client_s(way: str) -> None:
     assert ("SECRET" in prompt, read in prompt) == (False, True)
 
 
-def test_ids_that_are_new_need_the_messages_before_to_be_the_same() -> None:
-    for before, recalled in ((ASKED, True), ({"role": "user", "content": "Another?"}, False)):
-        with served(TWO, REPLIES[4]) as (base, engine):
-            answer = asked(base, [ASKED], system="Be brief.")
-            messages = [before, *changed(answer["content"], id="mine"), result(answer, id="mine")]
-            asked(base, messages, system="x-antiphon: no\nBe brief." if not recalled else "Be brief.")
-        assert ("SECRET" in spelled(prompts(engine)[1])) is recalled
-
-
 def test_a_line_that_the_client_changes_with_each_request_changes_nothing() -> None:
     with served(TWO, REPLIES[4]) as (base, engine):
         line = "x-anthropic-billing-header: cch={};\nBe brief."
@@ -166,23 +155,6 @@ def test_another_key_s_turn_is_not_there() -> None:
         for key in (other, mine):
             asked(base, [ASKED, said(answer["content"]), result(answer)], key=key)
     assert ["SECRET" in spelled(prompt) for prompt in prompts(engine)] == [False, False, True]
-
-
-def test_what_the_server_s_tools_did_before_the_client_s_call_comes_back() -> None:
-    def look(place: str) -> str:
-        return f"LOOKED at {place}"
-
-    first = thinking("SECRET 1.") + call("Bern", "look").replace("city", "place")
-    second = thinking("SECRET 2.") + announcing("Then.") + call("Bern")
-    tools = Toolbox([FunctionToolSet([look])])
-    with served(first, second, REPLIES[4], tools=tools, offer_tools=True) as (base, engine):
-        answer = asked(base, [ASKED])
-        assert [block["type"] for block in answer["content"]] == ["text", "tool_use"]
-        asked(base, [ASKED, said(answer["content"]), result(answer)])
-    _, looked, last = prompts(engine)
-    begun = [*looked, *ids(second)]
-    assert last[: len(begun)] == begun
-    assert "LOOKED at Bern" in spelled(last)
 
 
 def test_so_does_what_they_did_where_the_client_sees_their_blocks() -> None:
@@ -218,11 +190,3 @@ def test_calls_in_messages_beside_each_other_are_one_turn() -> None:
         asked(base, messages)
     prompt = spelled(prompts(engine)[0])
     assert prompt.count("<|start|>functions.weather to=assistant") == 2
-
-
-def test_it_can_be_off() -> None:
-    off: Any = {"store": MemoryStore(), "session_limits": SessionLimits(turns=TurnLimits(lifetime=0))}
-    with served(TWO, REPLIES[4], **off) as (base, engine):
-        answer = asked(base, [ASKED])
-        asked(base, [ASKED, said(answer["content"]), result(answer)])
-    assert "SECRET" not in spelled(prompts(engine)[1])

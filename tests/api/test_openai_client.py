@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from antiphon.engines import Sampling
-from kit.api import END, app, call, ids, running, scripted, served
+from kit.api import END, app, ids, scripted, served
 
 HELLO = ids("Hello there, friend.", END)
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]
@@ -53,11 +53,6 @@ def test_it_chats_streamed_and_not(client: openai.OpenAI) -> None:
     assert streamed.usage == whole.usage
 
 
-def test_it_stops_at_stop_strings(client: openai.OpenAI) -> None:
-    answer = client.chat.completions.create(model="small", messages=ASK, stop=[", cho"], seed=1)
-    assert answer.choices[0].message.content == "Seed 1"
-
-
 def test_it_reads_logprobs_streamed_and_not(client: openai.OpenAI) -> None:
     whole = client.chat.completions.create(model="small", messages=ASK, seed=1, logprobs=True, top_logprobs=3)
     logprobs = whole.choices[0].logprobs
@@ -71,31 +66,6 @@ def test_it_reads_logprobs_streamed_and_not(client: openai.OpenAI) -> None:
     assert streamed.content == logprobs.content
 
 
-def test_it_calls_tools_and_brings_their_results() -> None:
-    engine = scripted(ids(*call("weather", '{"city": "Zürich"}'), END))
-    with running(app(engine)) as base, openai.OpenAI(base_url=base, api_key="any", max_retries=0) as client:
-        whole = client.chat.completions.create(model="small", messages=ASK, tools=TOOLS).choices[0]
-        with client.chat.completions.stream(model="small", messages=ASK, tools=TOOLS) as stream:
-            streamed = stream.get_final_completion().choices[0]
-        assert whole.finish_reason == streamed.finish_reason == "tool_calls"
-        assert whole.message.tool_calls
-        assert streamed.message.tool_calls
-        mine, theirs = whole.message.tool_calls[0], streamed.message.tool_calls[0]
-        assert mine.type == theirs.type == "function"
-        assert mine.function.name == theirs.function.name == "weather"
-        assert mine.id != theirs.id, "no two answers have a call's id in common"
-        assert mine.function.arguments == theirs.function.arguments == '{"city": "Zürich"}'
-        answered: list[ChatCompletionMessageParam] = [
-            *ASK,
-            whole.message.to_dict(),
-            {"role": "tool", "tool_call_id": mine.id, "content": "sunny"},
-        ]
-        assert client.chat.completions.create(model="small", messages=answered, tools=TOOLS).choices
-    prompt = bytes(id for id in engine.requests[-1][0] if id < 256).decode()
-    assert "sunny" in prompt
-    assert '{"city": "Zürich"}' in prompt
-
-
 def test_its_errors_are_the_client_s_own_classes(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(model="small", messages=ASK, temperature=9)
@@ -103,13 +73,3 @@ def test_its_errors_are_the_client_s_own_classes(client: openai.OpenAI) -> None:
     assert caught.value.request_id
     with pytest.raises(openai.NotFoundError):
         client.chat.completions.create(model="large", messages=ASK)
-
-
-async def test_the_async_client_chats_too(base: str) -> None:
-    async with openai.AsyncOpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
-        assert [model.id async for model in client.models.list()] == ["small"]
-        whole = await client.chat.completions.create(model="small", messages=ASK, seed=5)
-        text = ""
-        async for chunk in await client.chat.completions.create(model="small", messages=ASK, seed=5, stream=True):
-            text += chunk.choices[0].delta.content or ""
-        assert text == whole.choices[0].message.content == "Seed 5, choice 0."
