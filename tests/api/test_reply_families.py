@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 import openai
 import pytest
+from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -118,19 +119,31 @@ def test_the_official_client_sees_the_message_streamed_and_not(spoken: tuple[Fam
         assert ids == [call["id"] for call in calls]
 
 
-def test_a_tools_result_goes_back_into_the_prompt_that_the_template_itself_writes(spoken: tuple[Family, str]) -> None:
+async def chatted(application: Starlette, **fields: Any) -> Any:
+    """The choice of an answer within this process."""
+    got = await in_process(application, **{"messages": ASK, "tools": TOOLS, **fields})
+    assert got.status == 200, got.body
+    return got.json["choices"][0]
+
+
+def results_of(called: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"role": "tool", "tool_call_id": call["id"], "content": f"Result of {call['id']}."}
+        for call in called["tool_calls"]
+    ]
+
+
+async def test_a_tools_result_goes_back_into_the_prompt_that_the_template_itself_writes(
+    spoken: tuple[Family, str],
+) -> None:
     family, reply = spoken
     answer = family.says(answering("Rain, at eight."))
     engine = family.plays(lambda turn: reply if turn == 0 else answer)
     application = create_app(StaticCatalog({"small": family.model("small", engine)}), expose_reasoning=True)
-    with running(application) as base, client_of(base) as client:
-        called = asked(client).message.to_dict()
-        results = [
-            {"role": "tool", "tool_call_id": call["id"], "content": f"Result of {call['id']}."}
-            for call in called["tool_calls"]
-        ]
-        told = asked(client, messages=[*ASK, called, *results])
-    assert (told.finish_reason, told.message.content) == ("stop", "Rain, at eight.")
+    called = (await chatted(application))["message"]
+    results = results_of(called)
+    told = await chatted(application, messages=[*ASK, called, *results])
+    assert (told["finish_reason"], told["message"]["content"]) == ("stop", "Rain, at eight.")
     for call in called["tool_calls"]:
         call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     first, second = (family.spelled(prompt) for prompt, *_ in engine.requests)
@@ -138,24 +151,22 @@ def test_a_tools_result_goes_back_into_the_prompt_that_the_template_itself_write
     assert second == family.prompt([*ASK, called, *results], TOOLS)
 
 
-def test_reasoning_that_is_in_no_answer_stands_in_the_next_prompt_as_if_the_client_had_sent_it(
+async def test_reasoning_that_is_in_no_answer_stands_in_the_next_prompt_as_if_the_client_had_sent_it(
     spoken: tuple[Family, str],
 ) -> None:
     """The memory of the unfinished turn gives it, and the template decides what it writes of it."""
     family, reply = spoken
     engine = family.plays(lambda turn: reply if turn < 2 else family.says(answering("Rain, at eight.")), chunk=3)
     application = create_app(StaticCatalog({"small": family.model("small", engine)}))
-    with running(application) as base, client_of(base) as client:
-        assert THOUGHT not in streamed(client).to_json()
-        called = asked(client).message.to_dict()
-        assert THOUGHT not in json.dumps(called)
-        results = [
-            {"role": "tool", "tool_call_id": call["id"], "content": f"Result of {call['id']}."}
-            for call in called["tool_calls"]
-        ]
-        messages = [*ASK, called, *results]
-        asked(client, messages=messages)
-        asked(client, messages=[*messages, {"role": "assistant", "content": "Rain."}, *ASK])
+    flow = (await in_process(application, messages=ASK, tools=TOOLS, stream=True)).events
+    assert THOUGHT not in "".join(c["delta"].get("content") or "" for event in flow[:-1] for c in event["choices"])
+    assert not any("reasoning" in c["delta"] for event in flow[:-1] for c in event["choices"])
+    called = (await chatted(application))["message"]
+    assert THOUGHT not in json.dumps(called)
+    results = results_of(called)
+    messages = [*ASK, called, *results]
+    await chatted(application, messages=messages)
+    await chatted(application, messages=[*messages, {"role": "assistant", "content": "Rain."}, *ASK])
     for call in called["tool_calls"]:
         call["function"]["arguments"] = json.loads(call["function"]["arguments"])
     thought = {"reasoning": THOUGHT, "reasoning_content": THOUGHT} if THOUGHT in reply else {}
@@ -184,7 +195,7 @@ async def test_a_call_that_the_limit_cuts_off_is_not_passed_off_as_whole(spoken:
 async def test_a_reply_that_ends_anywhere_loses_nothing_and_shows_nothing_private(spoken: tuple[Family, str]) -> None:
     family, reply = spoken
     end = family.format.replies.ends[0]
-    cuts = [reply[:place] for place in range(1, len(reply), max(1, len(reply) // 12))]
+    cuts = [reply[:place] for place in range(1, len(reply), max(1, len(reply) // 6))]
     engine = family.plays(lambda turn: cuts[turn] + end, chunk=4)
     model = family.model("small", engine, grammar=False)
     application = create_app(StaticCatalog({"small": model}), expose_reasoning=True)

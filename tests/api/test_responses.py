@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.api import END as CHATML_END
-from kit.api import call, ids, running, scripted, served
+from kit.api import ids, running, scripted, served
 from kit.responses import (
     FINAL,
     PREAMBLE,
@@ -108,14 +108,6 @@ def test_reasoning_is_hidden_unless_the_owner_exposes_it() -> None:
         "response.output_item.done",
         "response.output_item.added",
     ]
-
-
-def test_chatml_calls_are_function_calls() -> None:
-    reply = ids(*call("weather", '{"city": "Bern"}'), CHATML_END)
-    with running(responses_app(small=scripted(reply))) as base:
-        response = checked_response(respond(base, {"tools": [WEATHER_TOOL]}).json)
-    (item,) = response["output"]
-    assert (item["type"], item["name"], item["arguments"]) == ("function_call", "weather", '{"city": "Bern"}')
 
 
 def test_an_answer_that_is_cut_is_incomplete(base: str) -> None:

@@ -42,21 +42,6 @@ def client(base: str) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def test_it_creates(client: openai.OpenAI) -> None:
-    response = client.responses.create(model="small", input="word word")
-    assert response.output_text == "I have read 2 of them."
-    assert response.status == "completed"
-    assert response.usage is not None
-    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
-
-
-def test_it_streams_what_it_creates(client: openai.OpenAI) -> None:
-    with client.responses.stream(model="small", input="word") as stream:
-        texts = [event.delta for event in stream if event.type == "response.output_text.delta"]
-        final = stream.get_final_response()
-    assert "".join(texts) == final.output_text == "I have read 1 of them."
-
-
 def test_it_goes_on_from_a_previous_response(client: openai.OpenAI) -> None:
     first = client.responses.create(model="small", input="word", instructions="Say word.")
     second = client.responses.create(model="small", input="word", previous_response_id=first.id)

@@ -260,7 +260,7 @@ def test_a_killed_run_goes_on_and_gives_what_a_whole_one_gives(rows: Path) -> No
     run.wait()
     wait_until(lambda: not any(worker.is_running() for worker in workers))
     before = {path.name: path.read_bytes() for path in killed.glob("part-*")}
-    assert 2 <= len(before) < 9
+    assert 2 <= len(before) < 40
     done = in_process(*options, "--workers", "1", "-o", str(killed), home=rows.parent)
     assert (done.returncode, "rows were done before" in done.stderr) == (0, True), done.stderr
     in_process(*options, "--workers", "1", "-o", str(whole), home=rows.parent)

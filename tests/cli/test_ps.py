@@ -39,7 +39,7 @@ def listed(home: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def test_a_server_is_listed_with_what_it_does_and_stopped_when_its_answers_are_whole(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG + "delay = 0.05\n")
+    (tmp_path / "config.toml").write_text(CONFIG + "delay = 0.1\n")
     with serving(tmp_path) as (server, url):
         (idle,) = listed(tmp_path)
         assert (idle["pid"], idle["url"], idle["running"], idle["models"]) == (

@@ -77,8 +77,8 @@ def test_a_worker_that_is_killed_takes_its_own_requests_along_and_is_replaced(se
     one, other = server.connect_to_each()
     assert [one.ask(), other.ask()] == [SAID, SAID]
     assert server.count("antiphon_turns_total") == turns + 2
-    dying, living = one.stream(), other.stream()
     killed = server.worker_of(one)
+    living, dying = other.stream(), one.stream()
     killed.kill()
     with pytest.raises(IncompleteRead):
         dying.read()
@@ -206,9 +206,9 @@ def test_a_response_of_a_worker_that_is_killed_goes_on_at_another_at_the_next_ev
 ) -> None:
     one, other = leasing.connect_to_each()
     undisturbed = events_of(other.send("/v1/responses", input="Hi", stream=True))
+    killed = leasing.worker_of(one)
     made = one.send("/v1/responses", input="Hi", stream=True, background=background)
     seen = [event_of(made) for _ in range(30)]
-    killed = leasing.worker_of(one)
     killed.kill()
     with pytest.raises(IncompleteRead):
         add_all(made, seen)
@@ -225,8 +225,8 @@ def test_a_response_of_a_worker_that_is_killed_goes_on_at_another_at_the_next_ev
 
 def test_a_background_response_of_a_worker_that_is_killed_is_made_to_its_end_by_another(leasing: Workers) -> None:
     one, other = leasing.connect_to_each()
-    made = json.loads(one.send("/v1/responses", input="Hi", background=True).read())
     killed = leasing.worker_of(one)
+    made = json.loads(one.send("/v1/responses", input="Hi", background=True).read())
     killed.kill()
 
     def answered() -> bool:
