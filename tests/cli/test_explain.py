@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from antiphon.cli.config import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
-from kit.program import environment, in_process, started
+from kit.program import in_process, refused_in_turn, started
 
 CONFIG = """
 model = "smollm2"
@@ -125,13 +123,6 @@ UNUSABLE = {
     ("--config", "nosuch.toml"): (2, "nosuch.toml"),
     ("--config", "other.toml"): (2, "models.other.format: unknown format 'nosuch'"),
 }
-SERVED = """
-import sys
-from antiphon.cli.app import run
-for given in zip(sys.argv[1::2], sys.argv[2::2]):
-    print(run(("serve", "--port", "0", *given)), file=sys.stderr)
-"""
-"""One server after the other, with other options."""
 
 
 @pytest.mark.spec("LMD-10")
@@ -140,10 +131,7 @@ def test_a_server_that_has_no_model_to_speak_to_ends_before_its_banner(tmp_path:
     (tmp_path / "other.toml").write_text(CONFIG + '[models.other]\nengine = "scripted"\nformat = "nosuch"\n')
     for name, text in {"broken.json": "{", "broken.py": "1/0", "broken.jinja": "{% if %}"}.items():
         (tmp_path / name).write_text(text)
-    words = [str(tmp_path / word) if "." in word else word for given in UNUSABLE for word in given]
-    command = [sys.executable, "-c", SERVED, *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(tmp_path), check=True)
-    assert done.stdout == ""
-    *told, _ = re.split(r"^(\d+)\n", done.stderr, flags=re.MULTILINE)
-    assert [*map(int, told[1::2])] == [code for code, _ in UNUSABLE.values()], done.stderr
-    assert [words for text, (_, words) in zip(told[::2], UNUSABLE.values(), strict=True) if words not in text] == []
+    options = [(option, str(tmp_path / value) if "." in value else value) for option, value in UNUSABLE]
+    told = refused_in_turn(tmp_path, *options)
+    assert [code for code, _ in told] == [code for code, _ in UNUSABLE.values()], told
+    assert [words for (_, text), (_, words) in zip(told, UNUSABLE.values(), strict=True) if words not in text] == []

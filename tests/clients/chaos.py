@@ -341,10 +341,10 @@ def default_model() -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port below those that connections get, so that none of another process has it while its server is down."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", port := random.randrange(20_000, 32_000))):
+            return port
 
 
 def configuration(model: str | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,23 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
         [*PROGRAM, *arguments],
         input=stdin, capture_output=True, text=True, timeout=120, check=False, env=environment(home, **environ),
     )  # fmt: skip
+
+
+IN_TURN = """
+import sys
+from antiphon.cli.app import run
+for given in zip(sys.argv[1::2], sys.argv[2::2]):
+    print(run(("serve", "--port", "0", *given)), file=sys.stderr)
+"""
+
+
+def refused_in_turn(home: Path, *options: tuple[str, str]) -> list[tuple[int, str]]:
+    """What servers with these options say as they end at once, one after the other in one process; none prints."""
+    command = [sys.executable, "-c", IN_TURN, *(word for given in options for word in given)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(home), check=True)
+    assert done.stdout == ""
+    *told, _ = re.split(r"^(\d+)\n", done.stderr, flags=re.MULTILINE)
+    return [(int(code), text) for text, code in zip(told[::2], told[1::2], strict=True)]
 
 
 class Screen(TextIOWrapper):
