@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -117,6 +118,14 @@ def smollm2_path() -> Path:
 def minilm_path() -> Path:
     """The sentence encoder, converted: the store's, fetched when needed."""
     return stored_model("all-minilm-l6-v2")
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port at which nobody listens, nor can meanwhile."""
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        yield deaf.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

@@ -30,39 +30,38 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def completed_by_bash(home: Path, line: str) -> list[str]:
-    """What bash offers for the last word of a line."""
-    words = line.split(" ")
-    script = f"""
-eval "$(antiphon completion bash)"
+def completed_by_bash(home: Path, *lines: str) -> list[set[str]]:
+    """What bash offers for the last word of each line."""
+    script = 'eval "$(antiphon completion bash)"\n'
+    for words in (line.split(" ") for line in lines):
+        script += f"""
 COMP_WORDS=({" ".join(f"'{word}'" for word in words)})
 COMP_CWORD={len(words) - 1}
 $(complete -p antiphon | sed 's/.* -F \\([^ ]*\\) .*/\\1/') antiphon
-printf '%s\\n' "${{COMPREPLY[@]}}"
+echo "${{COMPREPLY[@]}}"
 """
     bash = shutil.which("bash") or "/bin/bash"
     environ = environment(home, PATH=f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
     done = subprocess.run([bash, "-c", script], capture_output=True, text=True, env=environ, check=True)
     assert done.stderr == ""
-    return done.stdout.split()
+    return [set(offered.split()) for offered in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("antiphon conn", {"connect"}),
-        ("antiphon keys ", {"add", "list", "set", "rm"}),
-        ("antiphon keys rm a", {"alice"}),
-        ("antiphon models show ", {"mine", "own", "smollm2"}),
-        ("antiphon render x --to openc", {"openchatml"}),
-        ("antiphon connect ", set(CLIENTS)),
-        ("antiphon keys add bob --requests-per", {"--requests-per-minute"}),
-    ],
-)
-def test_bash_completes(line: str, offered: set[str], home: Path) -> None:
-    found = set(completed_by_bash(home, line))
-    assert offered <= found
-    assert line.endswith(" ") or found == offered
+OFFERED = {
+    "antiphon conn": {"connect"},
+    "antiphon keys ": {"add", "list", "set", "rm"},
+    "antiphon keys rm a": {"alice"},
+    "antiphon models show ": {"mine", "own", "smollm2"},
+    "antiphon render x --to openc": {"openchatml"},
+    "antiphon connect ": set(CLIENTS),
+    "antiphon keys add bob --requests-per": {"--requests-per-minute"},
+}
+
+
+def test_bash_completes(home: Path) -> None:
+    for (line, offered), found in zip(OFFERED.items(), completed_by_bash(home, *OFFERED), strict=True):
+        assert offered <= found, line
+        assert line.endswith(" ") or found == offered, line
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

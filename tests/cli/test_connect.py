@@ -24,7 +24,9 @@ FOREIGN = {
     "yaml": "# mine\nname: Mine\ntheme: dark  # stays\nmodels:\n- name: other\n  model: x\nlast: 'yes'\n",
 }
 """Files that a user has already, one of each form."""
-FILES = [name for name, client in CLIENTS.items() if client.settings(Endpoint("http://h", "m")).file]
+SETTINGS = {name: client.settings(Endpoint("http://h", "m")).file for name, client in CLIENTS.items()}
+FILES = [name for name, file in SETTINGS.items() if file]
+BY_FORM = {file.form: name for name, file in SETTINGS.items() if file}
 VARIABLES = [name for name in CLIENTS if name not in FILES]
 
 
@@ -106,7 +108,7 @@ def test_the_key_is_a_reference_and_an_older_one_goes(client: str, at: Any, monk
     assert '"any"' not in json.dumps(report["content"])
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("client", BY_FORM.values())
 @pytest.mark.parametrize("content", ["{ // mine\n", "a = \n[", "\t- : {", '["x"', "7"])
 def test_a_file_that_cannot_be_read_stays_as_it_is(client: str, content: str, at: Any) -> None:
     file = Path(json.loads(at(client, "--json").stdout)["file"])

@@ -21,8 +21,8 @@ tokenizer = "o200k_harmony"
 """
 
 
-def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Path, unused_tcp_port: int) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
+def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Path, deaf_port: int) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG.format(port=deaf_port))
     with serving(tmp_path) as (_, base):
         url = f"{base}/v1/chat/completions"
 
@@ -40,15 +40,15 @@ def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Pat
             assert (status, json.loads(body)["error"]["code"]) == (503, "engine_unreachable")
             assert int(headers["retry-after"]) > 0
             assert "cannot be reached" in body
-            assert str(unused_tcp_port) not in body
+            assert str(deaf_port) not in body
             assert ask("demo")[0] == 200
 
 
-def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, unused_tcp_port: int) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
+def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, deaf_port: int) -> None:
+    (tmp_path / "config.toml").write_text(CONFIG.format(port=deaf_port))
     doctor = in_process("doctor", home=tmp_path, ANTIPHON_MODEL="far")
     assert doctor.returncode == 1
-    assert f"http://127.0.0.1:{unused_tcp_port}: the server that runs 'far' cannot be reached" in doctor.stdout
+    assert f"http://127.0.0.1:{deaf_port}: the server that runs 'far' cannot be reached" in doctor.stdout
     models = json.loads(in_process("models", "--json", home=tmp_path).stdout)["models"]
     (row,) = (row for row in models if row["name"] == "far")
-    assert (row["state"], row["source"]) == ("elsewhere", f"http://127.0.0.1:{unused_tcp_port}")
+    assert (row["state"], row["source"]) == ("elsewhere", f"http://127.0.0.1:{deaf_port}")

@@ -250,9 +250,9 @@ async def test_a_server_of_something_else_is_an_error_with_what_is_known() -> No
     assert not isinstance(caught.value, OverloadedError)
 
 
-async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> None:
+async def test_nobody_there_is_an_overload_that_passes(deaf_port: int) -> None:
     with pytest.raises(OverloadedError) as caught:
-        await connected(f"grpc://127.0.0.1:{unused_tcp_port}")
+        await connected(f"grpc://127.0.0.1:{deaf_port}")
     assert caught.value.code == UNREACHABLE
 
 

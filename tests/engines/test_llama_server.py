@@ -18,9 +18,9 @@ async def test_a_wrong_key_is_an_error_that_says_so(llama_server: str) -> None:
         await LlamaServerEngine.connect(llama_server, key="open")
 
 
-async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> None:
+async def test_nobody_there_is_an_overload_that_passes(deaf_port: int) -> None:
     with pytest.raises(OverloadedError, match="cannot be reached"):
-        await LlamaServerEngine.connect(f"http://127.0.0.1:{unused_tcp_port}")
+        await LlamaServerEngine.connect(f"http://127.0.0.1:{deaf_port}")
 
 
 async def test_a_grammar_is_refused_by_a_server_that_was_not_declared_to_hold_it(llama_server: str) -> None:

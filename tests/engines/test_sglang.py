@@ -203,10 +203,10 @@ async def test_its_vocabulary_cuts_texts_without_controls_of_its_own(subject: En
     assert await subject.tokenize("ab") == [97, 98]
 
 
-async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> None:
+async def test_nobody_there_is_an_overload_that_passes(deaf_port: int) -> None:
     with pytest.raises(OverloadedError):
         await SglangEngine.connect(
-            f"http://127.0.0.1:{unused_tcp_port}", tokenizer=ByteTokenizer(), end_ids=frozenset()
+            f"http://127.0.0.1:{deaf_port}", tokenizer=ByteTokenizer(), end_ids=frozenset()
         )  # fmt: skip
 
 

@@ -189,8 +189,8 @@ async def test_an_unknown_model_is_an_error_that_lists_what_there_is(vllm: Vllm)
         await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset(), model="other")
 
 
-async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
+async def test_nobody_there_is_an_overload_that_passes(deaf_port: int) -> None:
+    url = f"http://127.0.0.1:{deaf_port}"
     with pytest.raises(OverloadedError):
         await VllmEngine.connect(url, tokenizer=ByteTokenizer(), end_ids=frozenset())
 
