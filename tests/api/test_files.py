@@ -254,13 +254,16 @@ def test_a_form_that_is_no_upload_is_refused(base: str, what: str) -> None:
     assert request(base, "GET", "/v1/files").json["data"] == []
 
 
+SERVED = app(SAY)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(max_size=400), cut=st.integers(0, 400), put=st.binary(max_size=20))
-def test_no_form_is_too_odd(data: bytes, cut: int, put: bytes) -> None:
+async def test_no_form_is_too_odd(data: bytes, cut: int, put: bytes) -> None:
     """Whatever comes, the answer is a file or a refusal."""
     body, kind = form(data, purpose="batch")
     odd = body[:cut] + put + body[cut:]
-    got = asyncio.run(exchange_bytes(app(SAY), "/v1/files", odd, [], content_type=kind))
+    got = await exchange_bytes(SERVED, "/v1/files", odd, [], content_type=kind)
     assert got.status == 200 or 400 <= got.status < 500, got.body
 
 

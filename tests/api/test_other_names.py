@@ -162,11 +162,19 @@ def test_a_field_of_one_route_is_known_on_the_others() -> None:
     }
 
 
-@pytest.mark.parametrize(("number", "where"), [*enumerate(PLACES)], ids=str)
-@pytest.mark.parametrize("name", CONSTRAINED)
-async def test_a_constraint_holds_under_each_name(name: str, number: int, where: tuple[str, str]) -> None:
-    """At each place with one of its values, and with one of the two that are none."""
-    place = server(*where)
+def tried() -> Iterator[tuple[str, int, str, str]]:
+    """Each name, with each of its values, on each route; a dialect of the route is the name's turn."""
+    for turn, (name, values) in enumerate(CONSTRAINED.items()):
+        for number in range(max(len(values), len(KINDS))):
+            route = [*KINDS][number % len(KINDS)]
+            spoken = [dialect for at, dialect in PLACES if at == route]
+            yield name, number, route, spoken[(turn + number) % len(spoken)]
+
+
+@pytest.mark.parametrize(("name", "number", "route", "dialect"), [*tried()])
+async def test_a_constraint_holds_under_each_name(name: str, number: int, route: str, dialect: str) -> None:
+    """And with one of the two values that are none."""
+    place = server(route, dialect)
     value, expected = CONSTRAINED[name][number % len(CONSTRAINED[name])]
     got = await place.post(**{name: value})
     assert got.status == 200, (value, got.body)

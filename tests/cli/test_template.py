@@ -59,6 +59,7 @@ def test_a_template_that_loses_nothing_is_exit_code_0(home: Path, capsys: pytest
     assert "replies are known from the chat template, from which it was derived" in shown
     assert "two_calls" in shown
     assert "answered: kept" in shown
+    assert "--- question" not in shown
 
 
 def test_a_call_is_shown_by_the_template_by_its_example_and_by_the_vocabulary(
@@ -151,10 +152,7 @@ def test_what_is_no_template_is_an_error(
 
 
 def test_the_prompts_are_printed_where_they_are_requested(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = str(written(home / "t.jinja", FAMILIES["hermes"]))
-    run(["template", "check", source])
-    assert "--- question" not in capsys.readouterr().out
-    run(["template", "check", source, "--prompts"])
+    run(["template", "check", str(written(home / "t.jinja", FAMILIES["hermes"])), "--prompts"])
     assert "--- question\n<|u|>What is the weather in Rome?<|e|>" in capsys.readouterr().out
 
 
