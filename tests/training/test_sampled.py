@@ -101,7 +101,7 @@ def read(
 @pytest.mark.parametrize("name", names())
 def test_the_reader_of_what_is_sampled_reads_the_replies(name: str) -> None:
     known = source(name)
-    for conversation, written in talks(known, 3 if name.startswith("declared") or name.endswith("_training") else 20):
+    for conversation, written in talks(known, 2 if name.startswith("declared") else 6):
         changed = {change.message for change in written.changes if change.kind != "end_not_shown"}
         for start, end, messages in runs(written):
             told = [conversation.messages[i] for i in messages]

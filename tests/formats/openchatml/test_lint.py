@@ -124,16 +124,10 @@ def _mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=300)
-@given(_mutated())
-def test_mending_is_done_at_once_and_shows_nothing_more(text: str) -> None:
-    hold_the_laws(text)
-
-
-@settings(max_examples=60)
-@given(_mutated())
-def test_mending_harmony_is_done_at_once_and_shows_nothing_more(text: str) -> None:
-    hold_the_laws(text, harmony=True)
+@settings(max_examples=120)
+@given(_mutated(), st.sampled_from([False, False, True]))
+def test_mending_is_done_at_once_and_shows_nothing_more(text: str, harmony: bool) -> None:
+    hold_the_laws(text, harmony=harmony)
 
 
 def test_a_forgotten_end_is_written_and_a_quoted_control_escaped() -> None:
