@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
@@ -22,36 +24,34 @@ from kit.openchatml import SPELLINGS, TRICKY
 from kit.program import PROGRAM, antiphon
 from kit.waiting import until
 
-URI = "file:///talk.openchatml"
 GOOD = '---\nversion: "2.2"\n---\n<|start|>user   name=😀<|message|>Hi<|end|>\n\n'.replace("😀", "%F0%9F%98%80")
 BAD = 'version: "2.2"\r\n<|start|>user<|message|>😀 <|message|> x<|end|>\r\n<|start|>user<|message|>cut'
-
 
 ERROR = types.DiagnosticSeverity.Error
 
 
 class Editor:
-    """What a client knows: the diagnostics that were sent for a document, and the messages for its user."""
+    """What a client knows: the diagnostics that were sent for its last document, and the messages for its user."""
 
     def __init__(self, client: LanguageClient) -> None:
         self.client = client
         self.diagnostics: list[types.PublishDiagnosticsParams] = []
         self.messages: list[types.ShowMessageParams] = []
-        self.document = types.TextDocumentIdentifier(URI)
+        self._names = (f"file:///talk{i}.openchatml" for i in count())
+        self.document = types.TextDocumentIdentifier("")
 
         def published(params: types.PublishDiagnosticsParams) -> None:
-            self.diagnostics.append(params)
-
-        def shown(params: types.ShowMessageParams) -> None:
-            self.messages.append(params)
+            if params.uri == self.document.uri:
+                self.diagnostics.append(params)
 
         client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(published)
-        client.feature(types.WINDOW_SHOW_MESSAGE)(shown)
+        client.feature(types.WINDOW_SHOW_MESSAGE)(lambda params: self.messages.append(params))
 
     async def open(self, text: str) -> list[types.Diagnostic]:
-        self.client.text_document_did_open(
-            types.DidOpenTextDocumentParams(types.TextDocumentItem(URI, "openchatml", 1, text))
-        )
+        self.diagnostics.clear()
+        self.document = types.TextDocumentIdentifier(next(self._names))
+        item = types.TextDocumentItem(self.document.uri, "openchatml", 1, text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         await until(lambda: self.diagnostics)
         return list(self.diagnostics[-1].diagnostics)
 
@@ -90,6 +90,16 @@ async def editor(*flags: str, resolves: bool = False) -> AsyncIterator[Editor]:
         await client.stop()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def known() -> AsyncIterator[Editor]:
+    """One editor for all tests that have documents of their own."""
+    async with editor() as known:
+        yield known
+
+
+SHARED = pytest.mark.asyncio(loop_scope="module")
+
+
 def places(found: Sequence[types.Diagnostic]) -> list[tuple[int, int, int, object]]:
     return [
         (d.range.start.line, d.range.start.character, d.range.end.character, d.code)
@@ -98,53 +108,50 @@ def places(found: Sequence[types.Diagnostic]) -> list[tuple[int, int, int, objec
     ]
 
 
-async def test_what_is_wrong_is_sent_with_its_place_in_utf_16_when_a_document_opens_or_changes() -> None:
-    async with editor() as known:
-        found = await known.open(BAD)
-        assert places(found) == [(1, 27, 38, "E-PARSE-HEADER"), (2, 27, 27, "E-STREAM-TRUNCATED")]
-        assert any("As text it is written <<|message|>" in d.message for d in found)
-        known.client.text_document_did_change(
-            types.DidChangeTextDocumentParams(
-                types.VersionedTextDocumentIdentifier(2, URI),
-                [types.TextDocumentContentChangeWholeDocument(GOOD)],
-            )
+@SHARED
+async def test_what_is_wrong_is_sent_with_its_place_in_utf_16_and_taken_away_when_the_document_closes(
+    known: Editor,
+) -> None:
+    found = await known.open(BAD)
+    assert places(found) == [(1, 27, 38, "E-PARSE-HEADER"), (2, 27, 27, "E-STREAM-TRUNCATED")]
+    assert any("As text it is written <<|message|>" in d.message for d in found)
+    known.client.text_document_did_change(
+        types.DidChangeTextDocumentParams(
+            types.VersionedTextDocumentIdentifier(2, known.document.uri),
+            [types.TextDocumentContentChangeWholeDocument(GOOD)],
         )
-        await until(lambda: len(known.diagnostics) > 1)
-        assert (known.diagnostics[-1].version, places(known.diagnostics[-1].diagnostics)) == (2, [])
+    )
+    await until(lambda: len(known.diagnostics) > 1)
+    assert (known.diagnostics[-1].version, places(known.diagnostics[-1].diagnostics)) == (2, [])
+    assert await known.open(BAD)
+    known.client.text_document_did_close(types.DidCloseTextDocumentParams(known.document))
+    await until(lambda: len(known.diagnostics) > 1)
+    assert not known.diagnostics[-1].diagnostics
 
 
-async def test_closing_a_document_takes_its_diagnostics_away() -> None:
-    async with editor() as known:
-        assert await known.open(BAD)
-        known.client.text_document_did_close(types.DidCloseTextDocumentParams(known.document))
-        await until(lambda: len(known.diagnostics) > 1)
-        assert not known.diagnostics[-1].diagnostics
+@SHARED
+async def test_a_hover_tells_what_a_word_means(known: Editor) -> None:
+    await known.open(BAD)
+    assert "major.minor" in str(await known.hover(0, 3))
+    assert "end user wrote" in str(await known.hover(1, 10))
+    assert "Ends the head" in str(await known.hover(1, 28))
+    assert await known.hover(1, 25) is None
+    assert await known.hover(99, 0) is None
 
 
-async def test_a_hover_tells_what_a_word_means() -> None:
-    async with editor() as known:
-        await known.open(BAD)
-        assert "major.minor" in str(await known.hover(0, 3))
-        assert "end user wrote" in str(await known.hover(1, 10))
-        assert "Ends the head" in str(await known.hover(1, 28))
-        assert await known.hover(1, 25) is None
-        assert await known.hover(99, 0) is None
-
-
-async def test_a_valid_transcript_is_formatted_and_another_is_not_and_says_why() -> None:
-    async with editor() as known:
-        await known.open(GOOD)
-        edits = await known.formatted()
-        assert edits
-        [edit] = edits
-        assert edit.range == types.Range(types.Position(0, 0), types.Position(5, 0))
-        assert read(edit.new_text).messages == read(GOOD).messages
-        assert "<|start|>user name=%F0%9F%98%80<|message|>Hi<|end|>\n" in edit.new_text
-    async with editor() as known:
-        await known.open(BAD)
-        assert await known.formatted() is None
-        await until(lambda: known.messages)
-        assert "Not formatted: <|message|> stands in a body" in known.messages[0].message
+@SHARED
+async def test_a_valid_transcript_is_formatted_and_another_is_not_and_says_why(known: Editor) -> None:
+    await known.open(GOOD)
+    edits = await known.formatted()
+    assert edits
+    [edit] = edits
+    assert edit.range == types.Range(types.Position(0, 0), types.Position(5, 0))
+    assert read(edit.new_text).messages == read(GOOD).messages
+    assert "<|start|>user name=%F0%9F%98%80<|message|>Hi<|end|>\n" in edit.new_text
+    await known.open(BAD)
+    assert await known.formatted() is None
+    await until(lambda: known.messages)
+    assert "Not formatted: <|message|> stands in a body" in known.messages[0].message
 
 
 async def actions(known: Editor, line: int) -> list[types.CodeAction]:
@@ -155,30 +162,30 @@ async def actions(known: Editor, line: int) -> list[types.CodeAction]:
     return [action for action in found or () if isinstance(action, types.CodeAction)]
 
 
-async def test_a_slip_of_the_pen_has_a_quick_fix_on_its_line_and_the_document_one_for_all() -> None:
+@SHARED
+async def test_a_slip_of_the_pen_has_a_quick_fix_on_its_line_and_the_document_one_for_all(known: Editor) -> None:
     head = '---\nversion: "2.2"\n---\n<|start|>usr<|message|>😀<|end|>\n<|start|>assistant<|channel|>'
     text = f"{head}analisis<|message|>x<|end|>\n"
-    async with editor() as known:
-        await known.open(text)
-        shows, _ = await actions(known, 3)
-        assert shows.edit
-        assert shows.edit.changes
-        assert list(shows.edit.changes[URI]) == [
-            types.TextEdit(types.Range(types.Position(3, 9), types.Position(3, 12)), "user")
-        ]
-        fix, fix_all = await actions(known, 4)
-        assert fix.edit
-        assert fix.edit.changes
-        assert list(fix.edit.changes[URI]) == [
-            types.TextEdit(types.Range(types.Position(4, 9), types.Position(4, 37)), "assistant<|channel|>analysis")
-        ]
-        assert fix.kind == types.CodeActionKind.QuickFix
-        assert fix_all.kind == types.CodeActionKind.SourceFixAll
-        assert fix_all.edit
-        assert fix_all.edit.changes
-        [whole] = fix_all.edit.changes[URI]
-        assert whole.new_text == f"{head}analysis<|message|>x<|end|>\n"  # Nobody sees what a tool that is none says.
-        assert [action.kind for action in await actions(known, 0)] == [types.CodeActionKind.SourceFixAll]
+    await known.open(text)
+    shows, _ = await actions(known, 3)
+    assert shows.edit
+    assert shows.edit.changes
+    assert list(shows.edit.changes[known.document.uri]) == [
+        types.TextEdit(types.Range(types.Position(3, 9), types.Position(3, 12)), "user")
+    ]
+    fix, fix_all = await actions(known, 4)
+    assert fix.edit
+    assert fix.edit.changes
+    assert list(fix.edit.changes[known.document.uri]) == [
+        types.TextEdit(types.Range(types.Position(4, 9), types.Position(4, 37)), "assistant<|channel|>analysis")
+    ]
+    assert fix.kind == types.CodeActionKind.QuickFix
+    assert fix_all.kind == types.CodeActionKind.SourceFixAll
+    assert fix_all.edit
+    assert fix_all.edit.changes
+    [whole] = fix_all.edit.changes[known.document.uri]
+    assert whole.new_text == f"{head}analysis<|message|>x<|end|>\n"  # Nobody sees what a tool that is none says.
+    assert [action.kind for action in await actions(known, 0)] == [types.CodeActionKind.SourceFixAll]
 
 
 async def test_what_mends_a_whole_document_is_told_when_it_is_chosen_if_the_editor_can_ask() -> None:
@@ -190,37 +197,38 @@ async def test_what_mends_a_whole_document_is_told_when_it_is_chosen_if_the_edit
         chosen = await known.client.code_action_resolve_async(fix_all)
         assert chosen.edit
         assert chosen.edit.changes
-        [whole] = chosen.edit.changes[URI]
+        [whole] = chosen.edit.changes[known.document.uri]
         assert whole.new_text == GOOD.replace("   ", " ")
 
 
-async def test_the_channels_are_completed_where_one_is_typed() -> None:
-    async with editor() as known:
-        await known.open('version: "2.2"\n<|start|>assistant name=😀<|channel|>com')
-        found = await known.client.text_document_completion_async(
-            types.CompletionParams(known.document, types.Position(1, 40))
-        )
-        assert isinstance(found, Sequence)
-        where = types.Range(types.Position(1, 37), types.Position(1, 40))
-        assert [(one.label, one.text_edit) for one in found] == [
-            (channel, types.TextEdit(where, channel)) for channel in ("analysis", "commentary", "final")
-        ]
+@SHARED
+async def test_the_channels_are_completed_where_one_is_typed(known: Editor) -> None:
+    await known.open('version: "2.2"\n<|start|>assistant name=😀<|channel|>com')
+    found = await known.client.text_document_completion_async(
+        types.CompletionParams(known.document, types.Position(1, 40))
+    )
+    assert isinstance(found, Sequence)
+    where = types.Range(types.Position(1, 37), types.Position(1, 40))
+    assert [(one.label, one.text_edit) for one in found] == [
+        (channel, types.TextEdit(where, channel)) for channel in ("analysis", "commentary", "final")
+    ]
 
 
-async def test_the_outline_has_a_symbol_for_each_frame() -> None:
-    async with editor() as known:
-        await known.open(BAD)
-        symbols = await known.client.text_document_document_symbol_async(types.DocumentSymbolParams(known.document))
-        assert symbols
-        named = [(s.name, s.range.start.line) for s in symbols if isinstance(s, types.DocumentSymbol)]
-        assert named == [("header", 0), ("user", 1), ("user", 2)]
+@SHARED
+async def test_the_outline_has_a_symbol_for_each_frame(known: Editor) -> None:
+    await known.open(BAD)
+    symbols = await known.client.text_document_document_symbol_async(types.DocumentSymbolParams(known.document))
+    assert symbols
+    named = [(s.name, s.range.start.line) for s in symbols if isinstance(s, types.DocumentSymbol)]
+    assert named == [("header", 0), ("user", 1), ("user", 2)]
 
 
-@pytest.mark.parametrize(("flags", "expected"), [((), []), (("--profile", "harmony"), ["E-PARSE-CHANNEL-MISSING"])])
-async def test_the_profile_is_the_servers(flags: tuple[str, ...], expected: list[str]) -> None:
-    async with editor(*flags) as known:
-        found = await known.open('version: "2.2"\n<|start|>assistant<|message|>x<|return|>')
-        assert [d.code for d in found if d.severity is ERROR] == expected
+@SHARED
+async def test_the_profile_is_the_servers(known: Editor) -> None:
+    async with editor("--profile", "harmony") as harmony:
+        for server, expected in ((known, []), (harmony, ["E-PARSE-CHANNEL-MISSING"])):
+            found = await server.open('version: "2.2"\n<|start|>assistant<|message|>x<|return|>')
+            assert [d.code for d in found if d.severity is ERROR] == expected
 
 
 def test_the_command_needs_its_extra(tmp_path: Path) -> None:
