@@ -1,10 +1,8 @@
-"""The page of parameters says what the code does; what an engine cannot do is refused by its name, and what is taken is
-described."""
+"""What an engine cannot do is refused by its name, and what is taken is described."""
 
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 
 import jsonschema_rs
@@ -14,37 +12,8 @@ from antiphon.api import Limits
 from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
 from antiphon.engines import EngineInfo
-from antiphon.wire.names.table import KNOWN
 from docs.declared import kinds
-from docs.parameters import READING, ROUTES, SERVERS, answered, other_names
-from docs.parameters import tables as printed_tables
-
-FIELD = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
-tables = cache(printed_tables)
-
-
-def test_the_page_of_parameters_has_each_field_of_each_route_and_each_other_name_once() -> None:
-    sections = dict(re.findall(r"^## (.+)\n\n((?:\|.+\n?)+)", tables(), re.MULTILINE))
-    assert {title: FIELD.findall(rows) for title, rows in sections.items()} == {
-        title: list(samples) for title, _, _, samples, _ in ROUTES
-    }
-    assert FIELD.findall(other_names()) == sorted(KNOWN)
-
-
-ROWS = """
-## Chat completions
-| field | openai | databricks | mindie | lmdeploy | llama.cpp | llama.cpp server | vLLM | SGLang | gRPC |
-| `n` | yes | (0, 2^31 - 1] | yes; strict 422 | yes | slots | slots | yes | yes | yes |
-| `max_tokens` | yes | (0, 2^63 - 1] | (0, 2^63 - 1]; strict (0, 512] | yes | yes | yes | yes | yes | yes |
-| `seed` | yes | yes; strict 400 | [0, 2^64 - 1]; strict (0, 2^64 - 1] | yes | yes | yes | yes | seeds | seeds |
-| `tool_choice` | yes | yes | yes; strict 422 | yes | yes | grammar | grammar | grammar | grammar |
-| `server_tools` | yes | yes; strict 400 | yes; strict 422 | yes | tools | tools | tools | tools | tools |
-"""
-"""What changes one of these changes what servers take, and is in the changelog. `make surface` shows the others."""
-
-
-def test_the_page_says_what_a_server_of_each_kind_does() -> None:
-    assert set(ROWS.splitlines()) <= {"", *tables().partition("\n\n## ")[0].splitlines()}
+from docs.parameters import READING, ROUTES, SERVERS, answered
 
 
 @cache

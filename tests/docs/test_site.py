@@ -14,7 +14,9 @@ from starlette.testclient import TestClient
 
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.site import POLICY, site_wire
+from antiphon.wire.names.table import KNOWN
 from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, named, pack, sections, tabs, unlisted
+from docs.parameters import ROUTES, other_names
 from docs.printed import completed
 from kit.api import Got, app, request, running
 
@@ -142,3 +144,36 @@ def test_the_site_works_where_the_server_is_mounted(packed: Path) -> None:
     inner = app([], wires=[site_wire(packed)])
     with TestClient(Starlette(routes=[Mount("/llm", inner)]), base_url="http://127.0.0.1") as client:
         assert client.get("/llm/docs", headers={"accept": "text/html"}).url.path == "/llm/docs/"
+
+
+FIELD = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def parameters(site: Path) -> str:
+    """The page of parameters, which says what the code does."""
+    return (site / "parameters.md").read_text("utf-8")
+
+
+def test_the_page_of_parameters_has_each_field_of_each_route_and_each_other_name_once(parameters: str) -> None:
+    sections = dict(re.findall(r"^## (.+)\n\n((?:\|.+\n?)+)", parameters, re.MULTILINE))
+    assert {title: FIELD.findall(rows) for title, rows in sections.items()} == {
+        title: list(samples) for title, _, _, samples, _ in ROUTES
+    }
+    assert FIELD.findall(other_names()) == sorted(KNOWN)
+
+
+ROWS = """
+| field | openai | databricks | mindie | lmdeploy | llama.cpp | llama.cpp server | vLLM | SGLang | gRPC |
+| `n` | yes | (0, 2^31 - 1] | yes; strict 422 | yes | slots | slots | yes | yes | yes |
+| `max_tokens` | yes | (0, 2^63 - 1] | (0, 2^63 - 1]; strict (0, 512] | yes | yes | yes | yes | yes | yes |
+| `seed` | yes | yes; strict 400 | [0, 2^64 - 1]; strict (0, 2^64 - 1] | yes | yes | yes | yes | seeds | seeds |
+| `tool_choice` | yes | yes | yes; strict 422 | yes | yes | grammar | grammar | grammar | grammar |
+| `server_tools` | yes | yes; strict 400 | yes; strict 422 | yes | tools | tools | tools | tools | tools |
+"""
+"""What changes one of these changes what servers take, and is in the changelog. `make surface` shows the others."""
+
+
+def test_the_page_says_what_a_server_of_each_kind_does(parameters: str) -> None:
+    table = parameters.partition("## Chat completions\n")[2].partition("\n\n## ")[0]
+    assert set(ROWS.splitlines()) <= {"", *table.splitlines()}
