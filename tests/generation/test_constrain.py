@@ -141,7 +141,7 @@ def until_a_mask_fails() -> str:
     return text
 
 
-@pytest.mark.parametrize("more", ["", "abc" * 20, "z" * 200 + '"'])
+@pytest.mark.parametrize("more", ["", "z" * 200 + '"'])
 async def test_a_pattern_that_no_engine_can_follow_is_the_requests_fault(more: str) -> None:
     answering = model(until_a_mask_fails() + more)
     replies = ReplyCompiler(CHATML, TOKENIZER, {END}, limits=Limits(mask_seconds=1000))

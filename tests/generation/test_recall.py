@@ -153,19 +153,19 @@ async def test_few_turns_are_looked_for_however_long_the_history_is(
     assert bool(Counting.looked) is bool(answers)
 
 
-@pytest.mark.parametrize("edited", range(1, 9))
-async def test_of_a_conversation_that_was_edited_the_turn_before_is_found(edited: int) -> None:
+async def test_of_a_conversation_that_was_edited_the_turn_before_is_found() -> None:
     store, turn, whole = MemoryStore(), request(), list[list[int]]()
     for _ in range(9):
         before, more = await answered(process(store), turn)
         whole.append(before)
         turn = replace(turn, conversation=turn.conversation.add(*more))
-    messages = list(turn.conversation.messages)
-    messages[2 * edited] = replace(messages[2 * edited], text="another thing")
-    turn = replace(turn, conversation=replace(turn.conversation, messages=tuple(messages)))
-    draft = await drafted(process(store), turn)
-    assert list(draft.prompt_ids[: len(whole[edited - 1])]) == whole[edited - 1]
-    assert list(draft.prompt_ids[: len(whole[edited])]) != whole[edited]
+    for edited in range(1, 9):
+        messages = list(turn.conversation.messages)
+        messages[2 * edited] = replace(messages[2 * edited], text="another thing")
+        changed = replace(turn, conversation=replace(turn.conversation, messages=tuple(messages)))
+        draft = await drafted(process(store), changed)
+        assert list(draft.prompt_ids[: len(whole[edited - 1])]) == whole[edited - 1]
+        assert list(draft.prompt_ids[: len(whole[edited])]) != whole[edited]
 
 
 class Broken(MemoryStore):

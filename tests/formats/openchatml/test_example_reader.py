@@ -11,15 +11,13 @@ from functools import cache
 from itertools import accumulate, chain
 from types import CodeType, ModuleType
 
-import pytest
-
 from antiphon.cli.conformance import load, narrowed, shipped
 from antiphon.formats.openchatml import Case, Implementation, Level, run_conformance
 from mutants.mutations import Mutation, mutations_of
 
 READER = (shipped() / "example_reader.py").read_bytes()
 REPORT = (shipped() / "example_report.py").read_bytes().partition(b"\n\nif __name__")[0]
-STEP = 8
+STEP = 6
 EQUAL = {
     "return None": "falsy as False is, of a body that is not of its type",
     r"fence = re.compile(r'''[ \r\n]*---[ \t]*\r?\n''').match(text, begin)": "a tab before a fence is no YAML",
@@ -117,10 +115,9 @@ def test_the_small_reader_passes_two_levels() -> None:
     assert killer(built(READER, REPORT), suite()) is None
 
 
-@pytest.mark.parametrize("seed", [0, 5])
-def test_the_suite_sees_every_fault_in_it_but_those_that_change_nothing(seed: int) -> None:
+def test_the_suite_sees_every_fault_in_it_but_those_that_change_nothing() -> None:
     cases, unseen = suite(), []
-    for line, program in faulty(seed, STEP):
+    for line, program in faulty(0, STEP):
         case = killer(program, cases)
         if case is None:
             unseen.append(line)

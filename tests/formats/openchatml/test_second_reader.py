@@ -53,7 +53,7 @@ def test_the_command_prints_its_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: int, tools: bool) -> None:
-    found = compare(other, seed, count=200, tools=tools)
+    found = compare(other, seed, count=80, tools=tools)
     assert found.difference is None
     assert found.valid >= 5
 
@@ -61,9 +61,8 @@ def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: 
 TAGS = [*"!!<>a%-_,[]: \n{}|é#'", "%41", "%4", "%zz", "%80", "%c3%a9", "!!", "!<", "!e!", "x: "]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_both_readers_agree_on_what_is_wrong_with_a_tag_and_on_where_it_is(other: Implementation, seed: int) -> None:
-    rng = random.Random(seed)
+def test_both_readers_agree_on_what_is_wrong_with_a_tag_and_on_where_it_is(other: Implementation) -> None:
+    rng = random.Random(1)
     for _ in range(300):
         text = f"---\na: {''.join(rng.choices(TAGS, k=rng.randint(1, 7)))}\n---\n".encode()
         report = other(text, [])

@@ -193,7 +193,7 @@ def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) 
 
 # MiniMax's prefix ``]<]minimax[>[`` is a token of every vocabulary that has it, and is read as one only.
 @pytest.mark.parametrize(("family", "owned"), [case for case in CASES if case != ("invoke, nested", False)])
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shape=st.sampled_from(list(SHAPES)), seed=st.integers(0, 2**32), prompted=st.booleans())
 def test_what_the_grammar_admits_is_read_as_what_was_required(
     family: str, owned: bool, shape: str, seed: int, prompted: bool
@@ -263,7 +263,7 @@ CALL = st.one_of(
 
 
 @pytest.mark.parametrize(("family", "owned"), CASES)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     reasoning=st.none() | SPOKEN,
     content=st.none() | SPOKEN,
