@@ -21,41 +21,25 @@ from kit.waiting import PATIENCE
 SERVER = McpServer(command=sys.executable, args=(str(Path(__file__).parents[1] / "kit" / "mcp_server.py"),))
 
 
-@pytest.fixture
-async def tools() -> AsyncIterator[McpToolSet]:
-    connected = await McpToolSet.connect("my server", SERVER)
-    yield connected
-    await connected.aclose()
-
-
 def call(name: str, body: str = "{}", call_id: str = "c1") -> ToolCall:
     return ToolCall(call_id=call_id, recipient=f"functions.my_server__{name}", body=body)
 
 
-async def test_a_server_s_tools_are_functions_with_their_schemas(tools: McpToolSet) -> None:
-    specs = {spec.name: spec for spec in tools.specs}
-    assert set(specs) == {"my_server__add", "my_server__fail", "my_server__die"}
-    assert specs["my_server__add"].description == "Add two numbers."
-    router = Router(tools.tools)
-    result = await router.call(call("add", '{"a": 2, "b": 40}'))
-    assert result.ok
-    assert "42" in result.text(envelope=False)
-    refused = await router.call(call("add", '{"a": "two"}'))
-    assert refused.error is not None
-    assert refused.error.code == "E-CALL-SCHEMA"
-
-
-async def test_a_tool_that_fails_says_why(tools: McpToolSet) -> None:
-    result = await Router(tools.tools).call(call("fail"))
-    assert result.error is not None
-    assert "the disk is on fire" in result.error.message
-
-
-async def test_a_server_that_dies_costs_its_call_and_is_started_again(tools: McpToolSet) -> None:
-    router = Router(tools.tools, ToolLimits(deadline=20))
-    result = await router.call(call("die"))
-    assert result.error is not None
-    assert "42" in (await router.call(call("add", '{"a": 40, "b": 2}'))).text(envelope=False)
+async def test_a_server_s_tools_are_functions_that_say_why_they_fail_and_one_that_dies_is_started_again() -> None:
+    async with aclosing(await McpToolSet.connect("my server", SERVER)) as tools:
+        specs = {spec.name: spec for spec in tools.specs}
+        assert set(specs) == {"my_server__add", "my_server__fail", "my_server__die"}
+        assert specs["my_server__add"].description == "Add two numbers."
+        router = Router(tools.tools, ToolLimits(deadline=PATIENCE))
+        assert "42" in (await router.call(call("add", '{"a": 2, "b": 40}'))).text(envelope=False)
+        refused = await router.call(call("add", '{"a": "two"}'))
+        assert refused.error is not None
+        assert refused.error.code == "E-CALL-SCHEMA"
+        failed = await router.call(call("fail"))
+        assert failed.error is not None
+        assert "the disk is on fire" in failed.error.message
+        assert (await router.call(call("die"))).error is not None
+        assert "42" in (await router.call(call("add", '{"a": 40, "b": 2}'))).text(envelope=False)
 
 
 async def test_a_server_that_cannot_be_started_is_a_clear_error() -> None:
@@ -82,7 +66,7 @@ async def over_http() -> AsyncIterator[McpServer]:
 
 async def test_a_server_over_http_is_no_different(over_http: McpServer) -> None:
     async with aclosing(await McpToolSet.connect("my server", over_http)) as connected:
-        router = Router(connected.tools, ToolLimits(deadline=20))
+        router = Router(connected.tools, ToolLimits(deadline=PATIENCE))
         assert "42" in (await router.call(call("add", '{"a": 2, "b": 40}'))).text(envelope=False)
         died = await router.call(call("die"))
         assert died.error is not None

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -38,7 +39,10 @@ def test_the_limits_are_those_of_the_documentation() -> None:
     assert (START_SECONDS, END_SECONDS, CALL_SECONDS, MAX_TOOLS) == (30.0, 10.0, 300.0, 256)
 
 
-@pytest.fixture
+SHARED = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tools() -> AsyncIterator[McpToolSet]:
     connected = await McpToolSet.connect("my.odd server", ODD)
     yield connected
@@ -50,6 +54,7 @@ async def result(tools: McpToolSet, name: str, body: str = "{}") -> ToolResult:
     return await Router(tools.tools).call(call)
 
 
+@SHARED
 async def test_pictures_and_sounds_go_beside_the_text(tools: McpToolSet) -> None:
     shown = await result(tools, "media")
     assert shown.output is not None, shown.error
@@ -61,6 +66,7 @@ async def test_pictures_and_sounds_go_beside_the_text(tools: McpToolSet) -> None
     assert shown.output.provenance == {"source": "mcp:media"}
 
 
+@SHARED
 async def test_a_picture_is_seen_where_its_result_stands(tools: McpToolSet) -> None:
     call = sampled(TOKENIZER, (CALL, '{"name": "my_odd_server__media", "arguments": {}}', UNCALL, END))
     replies = iter([call, sampled(TOKENIZER, ("Grey.", END))])
@@ -74,6 +80,7 @@ async def test_a_picture_is_seen_where_its_result_stands(tools: McpToolSet) -> N
     assert "[1 images or other media that cannot be seen here left out]" in decode(TOKENIZER, prompt[image.stop :])
 
 
+@SHARED
 async def test_data_comes_as_data_and_a_failure_without_a_word_has_some(tools: McpToolSet) -> None:
     structured = await result(tools, "structured", '{"count": 3}')
     assert structured.output is not None
@@ -84,6 +91,7 @@ async def test_data_comes_as_data_and_a_failure_without_a_word_has_some(tools: M
     assert (failed.error.code, failed.error.retryable) == ("E-TOOL-FAILED", False)
 
 
+@SHARED
 async def test_so_many_tools_of_a_server_are_offered_under_names_that_a_model_can_write(tools: McpToolSet) -> None:
     names = [spec.name for spec in tools.specs]
     assert len(names) == 256
