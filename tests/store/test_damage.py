@@ -17,7 +17,7 @@ from antiphon.store import Key, Record, Sessions, SqliteStore
 from antiphon.store.sqlite_file import VERSION
 
 BLOCK = 512
-DAMAGES = 60
+DAMAGES = 30
 """Blocks that are overwritten, one in each copy of the store."""
 
 Written = dict[Key, tuple[Record, list[bytes]]]
