@@ -69,7 +69,7 @@ def _learnt(merges: int, seed: int) -> Any:
     trainer = trainers.BpeTrainer(
         vocab_size=256 + merges, initial_alphabet=list(LETTER_OF_BYTE.values()), show_progress=False
     )
-    texts = [" " * 9_000, *map(well_formed, varied_strings(6_000, seed=seed))]  # Long runs of blanks are tokens too.
+    texts = [" " * 9_000, *map(well_formed, varied_strings(2_500, seed=seed))]  # Long runs of blanks are tokens too.
     library.train_from_iterator(texts, trainer)
     return json.loads(library.to_str())["model"]
 
@@ -106,7 +106,7 @@ def character_pairs(*, merges: int = 1_500, seed: int = 5) -> dict[str, object]:
     library = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=400 + merges, limit_alphabet=400, show_progress=False)
     # llama.cpp reads the tokens of a file up to a zero.
-    lines = (well_formed(text).replace(" ", "▁").replace("\0", "") for text in varied_strings(6_000, seed=seed))
+    lines = (well_formed(text).replace(" ", "▁").replace("\0", "") for text in varied_strings(2_500, seed=seed))
     library.train_from_iterator(lines, trainer)
     model = json.loads(library.to_str())["model"]
     pieces = sorted(model["vocab"], key=model["vocab"].get)
