@@ -53,13 +53,14 @@ async def test_of_an_upload_that_breaks_off_no_part_stays(files: Files, whole: i
     assert await files.left("ann") == 20 * PART
 
 
-@pytest.mark.parametrize("start", [0, 1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART])
-@pytest.mark.parametrize("length", [1, 2, PART - 1, PART, PART + 1])
-async def test_a_span_has_each_of_its_bytes(files: Files, start: int, length: int) -> None:
+async def test_a_span_has_each_of_its_bytes(files: Files) -> None:
     data = bytes(i // 1000 % 251 for i in range(2 * PART)) + b"z"
 
     async def pieces() -> AsyncIterator[bytes]:
         yield data
 
     file = await create(files, pieces(), len(data))
-    assert await files.span("ann", file, start, min(start + length, len(data))) == data[start : start + length]
+    for start in (0, 1, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART):
+        for length in (1, 2, PART - 1, PART, PART + 1):
+            span = await files.span("ann", file, start, min(start + length, len(data)))
+            assert span == data[start : start + length], (start, length)
