@@ -1,22 +1,34 @@
-"""The documentation as a site: it builds, its links lead somewhere, and a server has it at /docs."""
+"""The documentation as a site: it builds, its links lead somewhere, and a server has it at /docs.
+
+Its page of parameters says what the code does: what an engine cannot do is refused by its name, and what is taken is
+described. The requests of which the page is printed are sent once for all of these tests.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
+from antiphon.api import Limits
+from antiphon.api.builtin import BUILT_IN
+from antiphon.api.openapi.document import document
+from antiphon.engines import EngineInfo
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.site import POLICY, site_wire
 from antiphon.wire.names.table import KNOWN
 from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, named, pack, sections, tabs, unlisted
-from docs.parameters import ROUTES, other_names
+from docs.declared import kinds
+from docs.parameters import READING, ROUTES, SERVERS, answered, other_names
 from docs.printed import completed
 from kit.api import Got, app, request, running
 
@@ -177,3 +189,46 @@ ROWS = """
 def test_the_page_says_what_a_server_of_each_kind_does(parameters: str) -> None:
     table = parameters.partition("## Chat completions\n")[2].partition("\n\n## ")[0]
     assert set(ROWS.splitlines()) <= {"", *table.splitlines()}
+
+
+@cache
+def components() -> object:
+    return json.loads(document(Limits(), [wire.described for wire in BUILT_IN]))["components"]
+
+
+@cache
+def described_as(kind: str) -> jsonschema_rs.Validator:
+    """The request as /openapi.json has it."""
+    return jsonschema_rs.validator_for({"$ref": f"#/components/schemas/{kind}", "components": components()})
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        pytest.param(info, id=f"{kind.name} at its {extreme}")
+        for kind in kinds()
+        for extreme, info in {"best": kind.best, "least": kind.least}.items()
+    ],
+)
+async def test_what_an_engine_cannot_honour_is_refused_by_its_name(info: EngineInfo) -> None:
+    refused = set()
+    for _, path, kind, samples, least in ROUTES:
+        if path in READING:
+            continue
+        described = described_as(kind.__name__)
+        for name, sample in samples.items():
+            got = await answered(SERVERS.of(info), path, {**least, **sample})
+            if got.status == 200:
+                described.validate({**least, **sample})
+                continue
+            refused.add(name)
+            assert got.status == 400, got.body
+            error = got.json["error"]
+            if path.startswith("/api/"):
+                assert name.partition(",")[0] in error
+                continue
+            assert error["type"] == "invalid_request_error"
+            assert error.get("param", error["message"]).startswith(name.partition(",")[0]), (name, got.body)
+    assert ("n" in refused) is (info.slots < 2)
+    assert ("tool_choice" in refused) is (not info.grammar)
+    assert ("tools, strict" in refused) is (not info.grammar)
