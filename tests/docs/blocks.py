@@ -44,6 +44,7 @@ ANSWERS = {
     '"guided_choice": ["Paris", "Rome"]': "Paris",
     "Where does she live": "Bern",
     "raining in Oslo": "Oslo",
+    "tools=[weather]": "called: {",
 }
 """What the default model must answer where a page asks so, as a reader would who runs it."""
 

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -123,9 +124,13 @@ def test_the_files_that_the_guide_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example: Path, tmp_path: Path, home: Path) -> None:
-    environ = {**os.environ, "ANTIPHON_CONFIG": str(home / "config.toml")}
-    command = [sys.executable, str(example)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+def test_an_example_runs(
+    example: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANTIPHON_CONFIG", str(home / "config.toml"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    runpy.run_path(str(example), run_name="__main__")
+    printed = capfd.readouterr()
+    assert printed.out
+    assert printed.err == ""
