@@ -20,14 +20,14 @@ from kit.waiting import PATIENCE, until_found
 PROCESSES, TIMES, JOBS = 3, 25, 12
 
 
-@pytest.fixture(params=["sqlite", "postgres", "pgbouncer"])
+@pytest.fixture(params=["sqlite", "pgbouncer"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield str(tmp_path / "shared" / "store.db")
         return
     postgres: Postgres = request.getfixturevalue("postgres")
     with postgres.database() as name:
-        yield postgres.address(name) if request.param == "postgres" else postgres.bounced(name)
+        yield postgres.bounced(name)
 
 
 def started(address: str, *arguments: str) -> subprocess.Popen[str]:
