@@ -76,7 +76,6 @@ def test_many_are_not_and_strict_mode_says_what_would_help() -> None:
 
 
 @pytest.mark.parametrize("step", [99_999, 99_999_999, 1.000001])
-@pytest.mark.timeout(20)
 def test_a_step_for_which_the_engine_would_count_forever_is_left_to_the_check(step: float) -> None:
     schema = {"type": "number", "minimum": 0, "maximum": 1_000_000_000, "multipleOf": step}
     grammar = grammar_of(schema)

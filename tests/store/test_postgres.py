@@ -161,7 +161,7 @@ async def test_a_database_that_is_read_only_is_read_and_says_why(address: str, s
 
 async def test_a_process_that_stands_still_in_the_middle_of_a_write_blocks_nobody_for_long(address: str) -> None:
     """A blocked event loop is a paused process."""
-    store, locked, got = PostgresStore(f"{address}?pool_timeout=1"), threading.Event(), threading.Event()
+    store, locked, got = PostgresStore(f"{address}?pool_timeout=2"), threading.Event(), threading.Event()
     await store.put(KEY, Record(b"value", 1.0))
 
     def other() -> None:
@@ -185,7 +185,7 @@ async def test_a_process_that_stands_still_in_the_middle_of_a_write_blocks_nobod
 
 
 async def test_who_is_waited_for_too_long_is_not_waited_for(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    store = PostgresStore(f"{address}?pool_timeout=1&connection_limit=1")
+    store = PostgresStore(f"{address}?pool_timeout=2&connection_limit=1")
     await store.put(KEY, Record(b"value", 1.0))
     with psycopg.connect(address) as other:
         other.execute("SELECT 1 FROM antiphon.record FOR UPDATE")
