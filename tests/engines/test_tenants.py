@@ -41,12 +41,16 @@ async def cached(engine: LlamaCppEngine, prompt: Sequence[int], tenant: Tenant, 
     return max(step.cached_tokens or 0 for step in await run(engine, prompt, tenant, n=n))
 
 
-async def test_a_prompt_is_found_by_its_own_owner_and_by_no_other(engine: LlamaCppEngine) -> None:
+async def test_a_prompt_is_found_by_its_own_owner_and_by_no_other_whosever_session_it_names(
+    engine: LlamaCppEngine,
+) -> None:
     assert await cached(engine, LONG, ANN) == 0
     assert await cached(engine, LONG, ANN) == len(LONG) - 1
     assert await cached(engine, LONG, BOB) == 0
     assert await cached(engine, LONG, BOB) == len(LONG) - 1
     assert await cached(engine, LONG, ANN) == len(LONG) - 1
+    cleo, dave = (Tenant(owner=owner, affinity="cleo/1") for owner in ("cleo", "dave"))
+    assert [await cached(engine, LONG, tenant) for tenant in (cleo, dave, cleo)] == [0, 0, len(LONG) - 1]
 
 
 async def test_not_by_way_of_the_store_of_prompts_nor_of_several_choices(engine: LlamaCppEngine) -> None:
@@ -55,12 +59,6 @@ async def test_not_by_way_of_the_store_of_prompts_nor_of_several_choices(engine:
     for n in (2, 1):
         for i in range(2):
             assert await cached(engine, [*LONG, i, i], msgspec.structs.replace(BOB, salt=f"{n}{i}"), n=n) == 0
-
-
-async def test_not_by_the_affinity_of_another_s_session(engine: LlamaCppEngine) -> None:
-    await cached(engine, LONG, msgspec.structs.replace(ANN, affinity="ann/1"))
-    assert await cached(engine, LONG, msgspec.structs.replace(BOB, affinity="ann/1")) == 0
-    assert await cached(engine, LONG, msgspec.structs.replace(ANN, affinity="ann/1")) == len(LONG) - 1
 
 
 async def test_not_while_both_ask_at_once(engine: LlamaCppEngine) -> None:
