@@ -1,4 +1,4 @@
-"""Through Ollama's API: the same prompt as through chat, and the same answer, streamed and whole."""
+"""Through Ollama's API: the same answer as through chat, streamed and whole."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.wire.projection import arguments_object
-from kit.any_reply import ARGUMENTS, CUTS, LOOKING, MARKS, STOPS, TEXTS, chatml
-from kit.api import END, Got, app, exchange_bytes, ids, in_process, post_in_process, scripted
+from kit.any_reply import CUTS, LOOKING, MARKS, STOPS, chatml
+from kit.api import Got, app, in_process, post_in_process, scripted
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("look", "find")]
 
@@ -70,48 +70,3 @@ async def test_a_stream_a_whole_answer_and_chat_agree(
         (one["function"]["name"], arguments_object(one["function"]["arguments"])) for one in said.get("tool_calls", ())
     ]
     assert (answer["done_reason"] == "length") is (choice["finish_reason"] == "length")
-
-
-@st.composite
-def turns(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A conversation as chat has it, and as Ollama does."""
-    chat: list[dict[str, Any]] = []
-    theirs: list[dict[str, Any]] = []
-    if draw(st.booleans()):
-        chat.append({"role": "system", "content": draw(TEXTS)})
-        theirs.append(chat[-1])
-    for _ in range(draw(st.integers(0, 3))):
-        chat.append({"role": "user", "content": draw(TEXTS)})
-        theirs.append(chat[-1])
-        calls = draw(st.lists(st.tuples(st.sampled_from(["look", "find"]), ARGUMENTS), max_size=3))
-        text, thought = draw(st.one_of(st.just(""), TEXTS)), draw(st.one_of(st.none(), TEXTS))
-        numbered = [(f"{len(chat)}-{i}", name, arguments) for i, (name, arguments) in enumerate(calls)]
-        called = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for id, name, arguments in numbered
-        ]
-        objects = [{"function": {"name": name, "arguments": json.loads(arguments)}} for _, name, arguments in numbered]
-        chat.append({"role": "assistant", "content": text, "tool_calls": called or None, "reasoning": thought})
-        theirs.append({"role": "assistant", "content": text, "tool_calls": objects or None, "thinking": thought})
-        for id, name, _ in numbered:
-            result = draw(TEXTS)
-            chat.append({"role": "tool", "content": result, "tool_call_id": id})
-            theirs.append({"role": "tool", "content": result, **draw(st.sampled_from([{}, {"tool_name": name}]))})
-    question = {"role": "user", "content": draw(TEXTS)}
-    return [*chat, question], [*theirs, question]
-
-
-@settings(max_examples=40, deadline=None)
-@given(conversation=turns(), offered=st.booleans())
-async def test_a_conversation_is_the_same_prompt_as_through_chat(
-    conversation: tuple[list[dict[str, Any]], list[dict[str, Any]]], offered: bool
-) -> None:
-    chat, theirs = conversation
-    engine = scripted(ids("Yes.", END))
-    application = app(engine)
-    first = await in_process(application, messages=chat, tools=TOOLS if offered else None)
-    body = {"model": "small", "messages": theirs, "tools": TOOLS if offered else [], "stream": False}
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)  # a call's object is read as it is spelt
-    second = await exchange_bytes(application, "/api/chat", text.encode(), [])
-    assert (first.status, second.status) == (200, 200), (first.body, second.body)
-    assert engine.requests[0][0] == engine.requests[1][0]

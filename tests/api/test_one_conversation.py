@@ -12,9 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Conversation, End, Intent, Message, Role
 from antiphon.formats.openchatml import read, write
-from kit.api import END, Got, app, exchange, exchange_bytes, ids, scripted
+from antiphon.generation import Model
+from kit.api import CHATML, END, TOKENIZER, Got, app, exchange, exchange_bytes, ids, scripted
+from kit.messages import THINKING
+from kit.responses import FINAL, HARMONY, VOCABULARY, harmony_ids
 
 TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12).filter(str.strip)
 ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2)
@@ -36,11 +41,12 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a user asked, and what was answered to it, by calls or by a text."""
+    """What a user asked, what was thought of it where an API says so, and what was answered, by calls or by a text."""
 
     question: str
     answer: str
     calls: tuple[Called, ...] = ()
+    thought: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +62,22 @@ def spelled(value: object) -> str:
 
 
 @st.composite
-def talks(draw: st.DrawFn, *, calls: bool) -> Talk:
+def talks(draw: st.DrawFn, *, calls: bool, thoughts: bool = False) -> Talk:
     rounds = []
     for i in range(draw(st.integers(0, 3))):
         called = tuple(
             Called(f"call_{i}_{j}", draw(st.sampled_from(["look", "find"])), draw(ARGUMENTS), draw(TEXTS))
             for j in range(draw(st.integers(0, 2)) if calls else 0)
         )
-        rounds.append(Round(draw(TEXTS), draw(TEXTS), called))
+        thought = draw(st.none() | TEXTS) if thoughts else None
+        answer = draw(st.just("") | TEXTS if thoughts and called else TEXTS)
+        rounds.append(Round(draw(TEXTS), answer, called, thought))
     return Talk(draw(st.none() | TEXTS), tuple(rounds), draw(TEXTS))
+
+
+def parts(text: str) -> list[dict[str, Any]]:
+    """A text in two parts, where an API has them."""
+    return [{"type": "text", "text": one} for one in (text[:2], text[2:]) if one]
 
 
 # -- each API's own words ---------------------------------------------------------------------------------------------
@@ -74,14 +87,15 @@ def chat_messages(talk: Talk) -> Iterator[dict[str, Any]]:
     if talk.system is not None:
         yield {"role": "system", "content": talk.system}
     for round in talk.rounds:
-        yield {"role": "user", "content": round.question}
+        yield {"role": "user", "content": parts(round.question)}
         calls = [
             {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.spelled}}
             for one in round.calls
         ]
-        yield {"role": "assistant", "content": round.answer, **({"tool_calls": calls} if calls else {})}
-        yield from ({"role": "tool", "tool_call_id": one.id, "content": one.result} for one in round.calls)
-    yield {"role": "user", "content": talk.question}
+        thought = {"reasoning": round.thought} if round.thought else {}
+        yield {"role": "assistant", "content": round.answer, **thought, **({"tool_calls": calls} if calls else {})}
+        yield from ({"role": "tool", "tool_call_id": one.id, "content": parts(one.result)} for one in round.calls)
+    yield {"role": "user", "content": parts(talk.question)}
 
 
 def response_items(talk: Talk) -> Iterator[dict[str, Any]]:
@@ -99,23 +113,27 @@ def response_items(talk: Talk) -> Iterator[dict[str, Any]]:
 
 def blocks(talk: Talk) -> Iterator[dict[str, Any]]:
     for round in talk.rounds:
-        yield {"role": "user", "content": round.question}
+        yield {"role": "user", "content": parts(round.question)}
         calls = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in round.calls]
-        yield {"role": "assistant", "content": [{"type": "text", "text": round.answer}, *calls]}
+        thought = [{"type": "thinking", "thinking": round.thought, "signature": "another's"}] if round.thought else []
+        yield {"role": "assistant", "content": [*thought, {"type": "text", "text": round.answer}, *calls]}
         if round.calls:
-            results = [{"type": "tool_result", "tool_use_id": one.id, "content": one.result} for one in round.calls]
-            yield {"role": "user", "content": results}
-    yield {"role": "user", "content": talk.question}
+            results = [(one.id, parts(one.result)) for one in round.calls]
+            content = [{"type": "tool_result", "tool_use_id": id, "content": result} for id, result in results]
+            yield {"role": "user", "content": content}
+    yield {"role": "user", "content": parts(talk.question)}
 
 
 def ollama_messages(talk: Talk) -> Iterator[dict[str, Any]]:
     for message in chat_messages(talk):
-        if calls := message.get("tool_calls"):
-            functions = [one["function"] for one in calls]
-            objects = [{"function": {**one, "arguments": json.loads(one["arguments"])}} for one in functions]
-            yield {**message, "tool_calls": objects}
-        else:
-            yield {key: value for key, value in message.items() if key != "tool_call_id"}
+        content = message["content"]
+        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        functions = [one["function"] for one in message.get("tool_calls", ())]
+        objects = [{"function": {**one, "arguments": json.loads(one["arguments"])}} for one in functions]
+        yield {
+            "role": message["role"], "content": text, "thinking": message.get("reasoning"),
+            "tool_calls": objects or None,
+        }  # fmt: skip
 
 
 def frames(talk: Talk) -> Iterator[Message]:
@@ -180,6 +198,7 @@ async def responses(application: Starlette, talk: Talk, stream: bool) -> str:
 async def messages(application: Starlette, talk: Talk, stream: bool) -> str:
     system = {} if talk.system is None else {"system": talk.system}
     fields = {"model": "small", "max_tokens": 100, "messages": [*blocks(talk)], "stream": stream, **system}
+    fields["thinking"] = THINKING
     got = await body(application, "/v1/messages", fields)
     if not stream:
         return "".join(block["text"] for block in got.json["content"])
@@ -217,6 +236,21 @@ async def test_the_prompt_and_the_answer_are_the_same_through_every_api(stream: 
     assert answers == ["Yes, <|end|> é漢."] * len(APIS)
     first, *others = [request[0] for request in engine.requests]
     assert others == [first] * (len(APIS) - 1)
+
+
+@pytest.mark.parametrize("harmony", [False, True])
+@settings(max_examples=20, deadline=None)
+@given(talk=talks(calls=True, thoughts=True))
+async def test_what_was_thought_is_in_one_prompt_through_every_api_that_has_it(harmony: bool, talk: Talk) -> None:
+    reply = harmony_ids(*FINAL) if harmony else ids("Yes.", END)
+    engine = scripted(reply, context=100_000)
+    format, tokenizer = (HARMONY, VOCABULARY) if harmony else (CHATML, TOKENIZER)
+    model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)
+    application = create_app(StaticCatalog({"small": model}))
+    for ask in (chat, messages, ollama):
+        await ask(application, talk, False)
+    first, *others = [request[0] for request in engine.requests]
+    assert others == [first] * 2
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
