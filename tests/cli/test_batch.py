@@ -24,7 +24,8 @@ engine = "scripted"
 reply = "Hello there."
 delay = {delay}
 """
-LINES = 60
+LINES = 256
+"""Four rounds of those that the scripted engine answers at once; a kill comes in each of the first two."""
 
 
 @pytest.fixture
@@ -119,13 +120,13 @@ def test_an_output_of_another_kind_is_left_as_it_is(home: Path) -> None:
 
 
 def test_a_run_that_is_killed_goes_on_with_each_line_once(home: Path) -> None:
-    (home / "config.toml").write_text(CONFIG.format(delay=0.02))
+    (home / "config.toml").write_text(CONFIG.format(delay=0.1))
     (home / "in.jsonl").write_bytes(jsonl(request(str(i)) for i in range(LINES)))
     out = home / "out.jsonl"
     command = [*PROGRAM, "batch", "run", str(home / "in.jsonl"), "-o", str(out)]
     for killed in range(2):
         process = subprocess.Popen(command, env=environment(home), stdout=subprocess.DEVNULL)
-        wait_until(lambda least=(killed + 1) * 6: out.exists() and out.read_bytes().count(b"\n") >= least)  # type: ignore[misc]
+        wait_until(lambda least=(killed + 1) * 40: out.exists() and out.read_bytes().count(b"\n") >= least)  # type: ignore[misc]
         process.kill()
         process.wait()
     assert len(out.read_bytes().splitlines()) < LINES
