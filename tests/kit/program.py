@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -122,9 +122,9 @@ def started(
 
 
 @contextlib.contextmanager
-def serving(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(home: Path, *words: str, **environ: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The server and its URL."""
-    with started(home, "--json", *words) as (server, lines):
+    with started(home, "--json", *words, **environ) as (server, lines):
         output = ""
         while "}" not in output:
             output += next(lines)

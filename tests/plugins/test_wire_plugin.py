@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from antiphon.api import Wire
 from kit.api import END, Got, app, ids, request, running, scripted
-from kit.program import PROGRAM, antiphon, environment
-from kit.waiting import PATIENCE
+from kit.program import antiphon, serving
 
 PACKAGE = Path(__file__).parent / "wire"
 CONFIG = """
@@ -32,33 +26,12 @@ reply = "All right."
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, built and installed as any other is, without a network."""
-    folder = tmp_path_factory.mktemp("installed")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "--target", str(folder), str(PACKAGE)], check=True, capture_output=True, timeout=120)
-    return folder
-
-
 @contextmanager
-def served(installed: Path, tmp_path: Path, wires: str) -> Iterator[str]:
+def served(installed: Path, home: Path, wires: str) -> Iterator[str]:
     """The address of `antiphon serve`, a program that can import what is installed."""
-    config = tmp_path / "config.toml"
-    config.write_text(CONFIG.format(wires=wires))
-    path = os.pathsep.join([str(installed), *sys.path])
-    server = subprocess.Popen(
-        [*PROGRAM, "serve", "--config", str(config)],
-        env=environment(tmp_path, PYTHONPATH=path), stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
-        greeting = re.search(r"http://[0-9.:]+", server.stdout.readline())
-        assert greeting is not None, "the server did not start"
-        yield greeting.group()
-    finally:
-        server.terminate()
-        server.communicate(timeout=PATIENCE)
+    (home / "config.toml").write_text(CONFIG.format(wires=wires))
+    with serving(home, PYTHONPATH=str(installed)) as (_, url):
+        yield url
 
 
 def say(base: str, **fields: object) -> Got:
@@ -92,9 +65,8 @@ def test_a_wire_that_is_installed_and_not_named_is_not_there(installed: Path, tm
 
 
 def test_a_wire_that_nobody_brings_is_an_error_that_names_it(tmp_path: Path) -> None:
-    config = tmp_path / "config.toml"
-    config.write_text(CONFIG.format(wires="echo-chat"))
-    ran = antiphon("serve", "--config", str(config), home=tmp_path)
+    (tmp_path / "config.toml").write_text(CONFIG.format(wires="echo-chat"))
+    ran = antiphon("serve", home=tmp_path)
     assert ran.returncode != 0
     assert "there is no wire 'echo-chat'" in ran.stderr
 
