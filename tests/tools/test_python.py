@@ -83,11 +83,11 @@ ESCAPES = {
 }
 
 
-@pytest.mark.parametrize("escape", ESCAPES, ids=lambda name: name.replace(" ", "-"))
-async def test_code_does_not_get_out(interpreter: Interpreter, escape: str) -> None:
-    cell = await interpreter.run(ESCAPES[escape])
-    assert not cell.ok, f"the code reached {escape}: {cell.text}"
-    assert (await interpreter.run("1")).text == "1\n", "and it goes on"
+async def test_code_does_not_get_out(interpreter: Interpreter) -> None:
+    for escape, code in ESCAPES.items():
+        cell = await interpreter.run(code)
+        assert not cell.ok, f"the code reached {escape}: {cell.text}"
+        assert (await interpreter.run("1")).text == "1\n", f"and it goes on behind {escape}"
 
 
 async def test_nothing_of_the_host_is_visible(interpreter: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:
