@@ -6,13 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from jinja2.runtime import LoopContext
 
 from antiphon.errors import TemplateError
 from antiphon.formats.template.budget import SLOT, Budget, Exhausted, Limits
-from antiphon.formats.template.methods import joined, padded, replaced, stripped
+from antiphon.formats.template.filters import FILTERS, TESTS
+from antiphon.formats.template.methods import METHODS, Price, joined, padded, replaced, stripped
 from antiphon.formats.template.operators import contains, operation, percent, search
 from antiphon.formats.template.sandbox import CompiledTemplate
 
+PRICED = {name: price for name, price in TESTS.items() if price is not None}
+STR, LIST, DICT, LOOP = (METHODS[kind] for kind in (str, list, dict, LoopContext))
 COSTS: dict[str, tuple[Callable[[Budget], Any], int]] = {
     "a step": (lambda budget: budget.charge(), 1),
     "no text": (lambda budget: budget.chars(0), 1),
@@ -76,6 +80,14 @@ TOO_LONG: dict[str, tuple[Callable[[Budget, int], Any], int]] = {
     "places": (lambda budget, n: budget.room(n), 4000 // SLOT),
     "a number": (lambda budget, n: budget.number(10**n - 1), 18),
     "a power": (lambda budget, n: operation(budget, "**", 2, n), 64),
+    "lines": (lambda budget, n: STR["splitlines"](budget, "\n" * n), 234),
+    "words": (lambda budget, n: STR["split"](budget, "x" * n), 443),
+    "pieces": (lambda budget, n: STR["split"](budget, "-" * n, "-"), 234),
+    "some of many pieces": (lambda budget, n: STR["rsplit"](budget, "-" * 900, "-", n), 192),
+    "titles": (lambda budget, n: FILTERS["title"](budget, "x" * n), 445),
+    "lines that are indented": (lambda budget, n: FILTERS["indent"](budget, "\n" * n, 0), 248),
+    "replaced often": (lambda budget, n: STR["replace"](budget, "-" * n, "-", ""), 250),
+    "replaced so often": (lambda budget, n: STR["replace"](budget, "-" * 900, "-", "", n), 250),
 }
 
 
@@ -85,6 +97,92 @@ def test_what_is_made_may_be_so_long_and_no_longer(name: str) -> None:
     work(Budget(1_000_000, 1000), most)
     with pytest.raises(Exhausted):
         work(Budget(1_000_000, 1000), most + 1)
+
+
+PRICES: list[tuple[Price, tuple[Any, ...], int, int]] = [
+    (FILTERS["abs"], (-1,), 1, 0),
+    (FILTERS["title"], ("x" * 640,), 91, 640),
+    (FILTERS["truncate"], ("x" * 640, 9, False, "y" * 60), 11, 700),
+    (FILTERS["reverse"], ("x" * 640,), 11, 640),
+    (FILTERS["reverse"], ([1, 2, 3],), 4, 48),
+    (FILTERS["round"], (1.5, 15), 1, 0),
+    (FILTERS["list"], ([1, 2, 3],), 4, 48),
+    (FILTERS["sort"], ([3, 1, 2],), 35, 544),
+    (FILTERS["dictsort"], ({"a": 1},), 15, 288),
+    (FILTERS["groupby"], ([{"a": 1}] * 3, "a"), 84, 1312),
+    (FILTERS["max"], ([1, 2, 3],), 35, 544),
+    (FILTERS["unique"], ([1, 2, 3],), 35, 544),
+    (FILTERS["sum"], ([1, 2, 3],), 7, 0),
+    (FILTERS["map"], ([1], "upper"), 1, 0),
+    (FILTERS["select"], ([1],), 1, 0),
+    (FILTERS["selectattr"], ([1], "a"), 1, 0),
+    (FILTERS["escape"], ("<" * 100,), 10, 600),
+    (FILTERS["indent"], ("x\n" * 100, 2), 7, 404),
+    (FILTERS["int"], ("9" * 256,), 1, 0),
+    (FILTERS["length"], ([1],), 1, 0),
+    (FILTERS["string"], ("x" * 640,), 11, 640),
+    (FILTERS["trim"], ("x" * 640, "y" * 64), 92, 640),
+    (FILTERS["replace"], ("a-b-c", "-", "x" * 64, 1), 3, 68),
+    (FILTERS["upper"], ("x" * 640,), 11, 640),
+    (FILTERS["upper"], ("ü" * 640,), 31, 1920),
+    (FILTERS["format"], ("%s", "x"), 4, 3),
+    (PRICED["eq"], ("x" * 640, 1), 11, 0),
+    (PRICED["odd"], (1,), 1, 0),
+    (PRICED["lower"], (10**9,), 2, 12),
+    (STR["isalpha"], ("x" * 640,), 11, 0),
+    (STR["expandtabs"], ("\t" * 99, 9), 16, 990),
+    (STR["find"], ("x" * 640, "yy"), 14, 0),
+    (STR["rfind"], ("x" * 2500, "yy"), 50, 0),
+    (STR["startswith"], ("x", "y" * 640), 11, 0),
+    (STR["removeprefix"], ("x" * 640, "y"), 11, 640),
+    (STR["split"], ("x" * 640, "yy"), 25, 640),
+    (STR["split"], ("x" * 640,), 11, 640),
+    (STR["rsplit"], ("x" * 2500, "yy"), 90, 2500),
+    (STR["splitlines"], ("x" * 640,), 11, 640),
+    (STR["partition"], ("x" * 640, "yy"), 25, 640),
+    (STR["rpartition"], ("x" * 2500, "yy"), 90, 2500),
+    (STR["zfill"], ("x", 640), 11, 640),
+    (STR["format"], ("{}", 1), 0, 0),
+    (LIST["append"], ([1], 2), 0, 16),
+    (LIST["insert"], ([1] * 64, 0, 1), 9, 16),
+    (LIST["pop"], ([1] * 64,), 9, 0),
+    (LIST["extend"], ([1], [2, 3]), 3, 32),
+    (LIST["index"], ([1] * 64, [2]), 198, 0),
+    (LIST["copy"], ([1] * 64,), 65, 1024),
+    (DICT["get"], ({}, "x" * 640), 11, 0),
+    (DICT["items"], ({"a": 1},), 0, 0),
+    (DICT["setdefault"], ({}, "a"), 2, 16),
+    (DICT["update"], ({}, {"a": 1}), 2, 16),
+    (DICT["clear"], ({"a": 1},), 2, 16),
+    (LOOP["changed"], (None, [1], 2), 4, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("price", "arguments", "steps", "characters"), PRICES)
+def test_a_filter_a_test_and_a_method_cost_so_much(
+    price: Price, arguments: tuple[Any, ...], steps: int, characters: int
+) -> None:
+    budget = Budget(100_000, 100_000)
+    price(budget, *arguments)
+    assert (100_000 - budget.steps, 400_000 - budget.characters) == (steps, characters)
+
+
+REFUSED: list[tuple[Price, tuple[Any, ...]]] = [
+    (FILTERS["abs"], ("x",)), (FILTERS["round"], ("x",)), (FILTERS["round"], (1.5, 16)), (FILTERS["round"], (1.5, -16)),
+    (FILTERS["int"], ("9" * 257,)), (FILTERS["sum"], ([], None, [])), (FILTERS["sum"], ([], [])), (FILTERS["indent"], ("x", 65)),
+    (FILTERS["sort"], ([], False, False, [])), (FILTERS["max"], ([], False, "a.a.a.a.a.a.a.a.a")),
+    (FILTERS["min"], ([], False, "a" * 257)), (FILTERS["selectattr"], ([], [])),
+    (FILTERS["unique"], ([(1, 2)],)), (FILTERS["unique"], ([], False, [])), (FILTERS["unique"], ([{"a": [(1, 2)]}], False, "a")),
+    (FILTERS["groupby"], ([], [])), (PRICED["odd"], ("x",)), (PRICED["divisibleby"], (1, "x")),
+    (STR["expandtabs"], ("x", 10_001)), (STR["center"], ("x", 10_001)),
+    (DICT["setdefault"], ({}, (1, 2))), (DICT["update"], ({}, {(1, 2): 3})), (DICT["update"], ({}, [((1, 2), 3)])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("price", "arguments"), REFUSED)
+def test_what_would_take_too_long_or_is_no_value_has_no_price(price: Price, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises((Exhausted, TypeError)):
+        price(Budget(100_000, 100_000), *arguments)
 
 
 def test_output_is_counted_over_the_whole_render() -> None:

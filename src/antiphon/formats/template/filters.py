@@ -52,7 +52,7 @@ def _trimmed(budget: Budget, value: Any, chars: str | None = None) -> None:
     stripped(budget, _written(budget, value), chars)
 
 
-def _indented(budget: Budget, s: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> None:
+def _indented(budget: Budget, s: Any, width: int | str = 4, first: Any = None, blank: Any = None) -> None:
     far = width if isinstance(width, int) else len(width)
     if far > FARTHEST:
         raise Exhausted("the chat template indents too far")
@@ -68,7 +68,7 @@ def _replaced(budget: Budget, s: Any, old: Any, new: Any, count: int | None = No
 
 
 def _cut(
-    budget: Budget, s: Any, length: int = 255, killwords: bool = False, end: str = "...", leeway: int | None = None
+    budget: Budget, s: Any, length: Any = None, killwords: Any = None, end: str = "...", leeway: Any = None
 ) -> None:
     budget.chars(len(_written(budget, s)) + len(_written(budget, end)))
 
@@ -77,14 +77,14 @@ def _formatted(budget: Budget, value: Any, *args: Any, **kwargs: Any) -> None:
     percent(budget, _written(budget, value), kwargs or args)
 
 
-def _digits(budget: Budget, value: Any, default: Any = 0, base: int = 10) -> None:
+def _digits(budget: Budget, value: Any, default: Any = None, base: Any = None) -> None:
     """Reading a number of many digits takes more time than there are digits."""
     budget.charge()
     if sized(value) > _MOST_DIGITS:
         raise Exhausted(f"the chat template reads a number of more than {_MOST_DIGITS} characters")
 
 
-def _rounded(budget: Budget, value: Any, precision: int = 0, method: str = "common") -> None:
+def _rounded(budget: Budget, value: Any, precision: int = 0, method: Any = None) -> None:
     budget.charge()
     if isinstance(value, Undefined):
         return
@@ -112,32 +112,28 @@ def _reversed(budget: Budget, value: Any) -> None:
 
 
 def _sorted(
-    budget: Budget, value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: str | int | None = None
+    budget: Budget, value: Any, reverse: Any = None, case_sensitive: Any = None, attribute: str | int | None = None
 ) -> None:
     _path(attribute)
     ordered(budget, value)
 
 
-def _sorted_pairs(
-    budget: Budget, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
-) -> None:
+def _sorted_pairs(budget: Budget, value: Any, case_sensitive: Any = None, by: Any = None, reverse: Any = None) -> None:
     ordered(budget, value)
 
 
-def _grouped(
-    budget: Budget, value: Any, attribute: str | int, default: Any = None, case_sensitive: bool = False
-) -> None:
+def _grouped(budget: Budget, value: Any, attribute: str | int, default: Any = None, case_sensitive: Any = None) -> None:
     _path(attribute)
     ordered(budget, value)
     budget.slots(4 * sized(value))
 
 
-def _extreme(budget: Budget, value: Any, case_sensitive: bool = False, attribute: str | int | None = None) -> None:
+def _extreme(budget: Budget, value: Any, case_sensitive: Any = None, attribute: str | int | None = None) -> None:
     _path(attribute)
     ordered(budget, value)
 
 
-def _distinct(budget: Budget, value: Any, case_sensitive: bool = False, attribute: str | int | None = None) -> None:
+def _distinct(budget: Budget, value: Any, case_sensitive: Any = None, attribute: str | int | None = None) -> None:
     _path(attribute)
     ordered(budget, value)
     if attribute is None:
