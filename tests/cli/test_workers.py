@@ -143,8 +143,11 @@ def refused(server: Workers) -> bool:
 
 def test_all_workers_take_a_new_configuration_and_so_do_those_that_come_later(own: Workers) -> None:
     connections = own.connect_to_each()
-    own.configure(CONFIG.replace("The first", "The second") + '[log]\nform = "json"\n')
-    hang_up(own, "models.demo.engine.reply")
+    second = CONFIG.replace("The first", "The second")
+    own.configure(second)
+    hang_up(own, "read again: models.demo.engine.reply")
+    own.configure(second + '[log]\nform = "json"\n')
+    hang_up(own, "read again: log.form")
     assert {connection.ask()[:10] for connection in connections} == {"The second"}
     own.configure("[limits")
     hang_up(own, "the configuration stays as it was")

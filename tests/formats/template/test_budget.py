@@ -169,10 +169,12 @@ def test_a_filter_a_test_and_a_method_cost_so_much(
 
 REFUSED: list[tuple[Price, tuple[Any, ...]]] = [
     (FILTERS["abs"], ("x",)), (FILTERS["round"], ("x",)), (FILTERS["round"], (1.5, 16)), (FILTERS["round"], (1.5, -16)),
-    (FILTERS["int"], ("9" * 257,)), (FILTERS["sum"], ([], None, [])), (FILTERS["sum"], ([], [])), (FILTERS["indent"], ("x", 65)),
+    (FILTERS["int"], ("9" * 257,)), (FILTERS["sum"], ([], None, [])), (FILTERS["sum"], ([], [])),
+    (FILTERS["indent"], ("x", 65)),
     (FILTERS["sort"], ([], False, False, [])), (FILTERS["max"], ([], False, "a.a.a.a.a.a.a.a.a")),
     (FILTERS["min"], ([], False, "a" * 257)), (FILTERS["selectattr"], ([], [])),
-    (FILTERS["unique"], ([(1, 2)],)), (FILTERS["unique"], ([], False, [])), (FILTERS["unique"], ([{"a": [(1, 2)]}], False, "a")),
+    (FILTERS["unique"], ([(1, 2)],)), (FILTERS["unique"], ([], False, [])),
+    (FILTERS["unique"], ([{"a": [(1, 2)]}], False, "a")),
     (FILTERS["groupby"], ([], [])), (PRICED["odd"], ("x",)), (PRICED["divisibleby"], (1, "x")),
     (STR["expandtabs"], ("x", 10_001)), (STR["center"], ("x", 10_001)),
     (DICT["setdefault"], ({}, (1, 2))), (DICT["update"], ({}, {(1, 2): 3})), (DICT["update"], ({}, [((1, 2), 3)])),
