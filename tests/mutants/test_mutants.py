@@ -96,7 +96,7 @@ def test_what_a_test_enters_is_recorded_whatever_the_one_before_it_did_to_the_tr
             recorder.pytest_runtest_logfinish(test)
     finally:
         sys.settrace(before)
-        threading.settrace(None)  # type: ignore[arg-type]  # typeshed knows no way back
+        threading.settrace(None)
     lines = map(json.loads, (tmp_path / "entered").read_text().splitlines())
     assert [(test, "src/antiphon/tenancy.py Tenant.domain" in entered) for test, _, entered in lines] == [
         ("deep", True), ("next", True),

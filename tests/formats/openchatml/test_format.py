@@ -26,6 +26,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats import Format, HistoryPolicy, Parser
+from antiphon.formats.format import CutParser
 from antiphon.formats.openchatml import OpenChatML, Reader, openchatml, read
 from antiphon.formats.openchatml.spelling import CONTROLS, STRUCTURE
 from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder, encode_pieces, spell, well_formed
@@ -277,6 +278,7 @@ def test_the_models_own_end_token_ends_the_turn() -> None:
 
 def test_a_reply_that_is_cut_within_a_control_has_nothing_of_it() -> None:
     parser = SPELLED.parser()
+    assert isinstance(parser, CutParser)
     found = parser.feed(["<|channel|>final<|message|>4<|en"]) + parser.cut()
     assert ended_messages(found) == [("final", "4", "none")]
     assert incidents(found) == [("E-STREAM-TRUNCATED", "<|en"), ("E-STREAM-TRUNCATED", "")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +328,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     ),
     **{
         f"the argument {name}": (
-            lambda name=name: list(load("qwen3").render(with_date(ONE, **{name: "x"}))), name, "bad_template_kwargs"
+            partial(lambda given: list(load("qwen3").render(with_date(ONE, **given))), {name: "x"}),
+            name, "bad_template_kwargs",
         )
         for name in ("tokenize", "chat_template", "messages", "bos_token", "unheard_of")
     },
