@@ -234,4 +234,5 @@ async def test_tokens_that_cannot_be_read_are_an_error_that_does_not_quote_them(
     file.write_text('{"server": "x", "token": "secret-token"')
     with pytest.raises(ConfigError, match="Remove the file") as unusable:
         store.entry(url)
+    assert unusable.value.code == "mcp_tokens"
     assert "secret-token" not in str(unusable.value)

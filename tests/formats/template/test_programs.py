@@ -16,7 +16,7 @@ from antiphon.catalog.known_formats import known_formats
 from antiphon.config import ModelEntry
 from antiphon.conversation import Conversation, MessageEnded, Settings
 from antiphon.engines.gguf_file import GgufValue
-from antiphon.errors import RenderError, TemplateError
+from antiphon.errors import RenderError, TemplateError, TokenError
 from antiphon.formats import Format
 from antiphon.formats.template import program_format, program_of
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, spell, tekken_tokenizer
@@ -236,14 +236,27 @@ def test_ids_are_given_as_mistrals_models_know_them() -> None:
     assert len(asked_by) == 9
 
 
+def tekken(version: str = "v3", pattern: str = r"\S+|\s+", **more: Any) -> bytes:
+    config = {"pattern": pattern, "default_vocab_size": 256 + 22, "default_num_special_tokens": 22, "version": version}
+    vocab = [{"rank": i, "token_bytes": base64.b64encode(bytes([i])).decode()} for i in range(256)]
+    return json.dumps({"config": config, "vocab": vocab, **more}).encode()
+
+
 @pytest.mark.parametrize(("version", "name"), [("v3", "mistral-v3"), ("v13", "mistral-v13"), ("v99", None), ("", None)])
 def test_a_tekken_file_names_the_version_of_its_prompts(version: str, name: str | None) -> None:
-    config = {
-        "pattern": r"\S+|\s+",
-        "default_vocab_size": 256 + 22,
-        "default_num_special_tokens": 22,
-        "version": version,
-    }
-    vocab = [{"rank": i, "token_bytes": base64.b64encode(bytes([i])).decode()} for i in range(256)]
-    tokenizer = tekken_tokenizer(json.dumps({"config": config, "vocab": vocab}).encode())
-    assert program_of(tokenizer) == name
+    assert program_of(tekken_tokenizer(tekken(version))) == name
+
+
+def test_a_tekken_file_names_its_controls_or_they_have_their_usual_names() -> None:
+    usual = tekken_tokenizer(tekken())
+    named = tekken_tokenizer(tekken(special_tokens=[{"rank": 3, "token_str": "[OWN]"}]))
+    assert [usual.controls[Control(name)] for name in ("<unk>", "<SPECIAL_21>")] == [0, 21]
+    assert [named.controls[Control(name)] for name in ("<SPECIAL_0>", "[OWN]", "<SPECIAL_21>")] == [0, 3, 21]
+    assert (usual.size, usual.encode("!"), usual.piece(22 + ord("!"))) == (256 + 22, [22 + ord("!")], b"!")
+
+
+@pytest.mark.parametrize("data", [b"{", tekken(vocab=[{"rank": 0, "token_bytes": "x"}]), tekken(pattern="(")])
+def test_what_is_no_tekken_file_is_refused(data: bytes) -> None:
+    with pytest.raises(TokenError, match=r"tekken\.json cannot be") as refused:
+        tekken_tokenizer(data)
+    assert refused.value.code == "vocabulary_malformed"
