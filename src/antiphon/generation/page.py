@@ -127,7 +127,7 @@ class Page:
 
     def _end_behind(self, start: int, lead: str) -> tuple[int, int]:
         """The end of a reply, and the length of its stop; -1 where a control stands in it that no reply has."""
-        closed = -1
+        closed: int | None = None
         for mark in self._writing.marks.finditer(self.text, start):
             char = mark.group()
             if char in self._writing.stops:
@@ -135,8 +135,9 @@ class Page:
             if char not in self._writing.inside:
                 return -1, 0
             if char == lead[0] and not self.text.startswith(lead, mark.start()):
-                ended = closed >= 0 and not self.text[closed + 1 : mark.start()].strip()
-                return (closed if ended else len(self.text[: mark.start()].rstrip())), 0
+                if closed is not None and not self.text[closed + 1 : mark.start()].strip():
+                    return closed, 0
+                return len(self.text[: mark.start()].rstrip()), 0
             closed = mark.start()
         return len(self.text.rstrip()), 0
 
