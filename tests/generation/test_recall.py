@@ -43,11 +43,11 @@ class OtherTokenizer(PairTokenizer):
         return "other pairs"
 
 
-def process(store: MemoryStore, *, bytes: int = 1 << 20, **options: Any) -> Model:
+def process(store: MemoryStore, *, bytes: int = 1 << 20, reply: Sequence[int] = CALLING, **options: Any) -> Model:
     """The model as one process of those that share the store has it."""
     options = {"name": "small", "tokenizer": TOKENIZER, "template": TEMPLATE, **options}
     format = jinja_format(options.pop("template"), TOKENIZER.controls)
-    model = Model(engine=ScriptedEngine(CALLING, context=10_000, grammar=False), format=format, **options)
+    model = Model(engine=ScriptedEngine(reply, context=10_000, grammar=False), format=format, **options)
     model.sequences.stored = UnfinishedTurns(store, lambda: 1e9, TurnLimits(bytes=bytes), kind="ids")
     return model
 
@@ -216,6 +216,18 @@ async def test_a_turn_that_is_too_large_is_remembered_here_alone(caplog: pytest.
 async def test_a_turn_that_says_nothing_a_template_may_write_otherwise_is_not_stored() -> None:
     store = MemoryStore()
     await collect(run_turn(await constrain(await drafted(process(store), request(tools=())))))
+    assert not store._records
+
+
+async def test_a_text_that_was_sampled_otherwise_than_it_is_encoded_is_remembered_here_alone() -> None:
+    reply = [*map(ord, "in the end"), *ids(CHATML[1])]
+    assert reply != ids("in the end", CHATML[1])
+    store = MemoryStore()
+    model = process(store, reply=reply)
+    draft = await drafted(model, request(tools=()))
+    await collect(run_turn(await constrain(draft)))
+    later = request(Message(role=Role.ASSISTANT, text="in the end"), ASKED, tools=())
+    assert await keeps(model, [*draft.prompt_ids, *reply], later)
     assert not store._records
 
 
