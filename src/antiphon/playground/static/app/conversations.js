@@ -138,12 +138,11 @@ export class Conversations {
   async remove(conversations) {
     const deletedAt = Date.now();
     this.forgetLater([...this.gone, ...conversations]);
-    for (const one of conversations) {
-      one.deleted = deletedAt;
-      await this.vanished(one);
-    }
+    for (const one of conversations) one.deleted = deletedAt;
+    const written = Promise.all(conversations.map((one) => store.change(one.id, { deleted: deletedAt })));
+    for (const one of conversations) await this.vanished(one);
     this.changed();
-    await Promise.all(conversations.map((one) => store.change(one.id, { deleted: deletedAt })));
+    await written;
   }
 
   async vanished(conversation) {
