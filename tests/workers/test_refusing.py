@@ -24,7 +24,7 @@ from antiphon.workers.engines import Memory
 from antiphon.workers.spawned import WorkerProcess
 from antiphon.workers.supervisor import Supervisor
 from kit.certificates import signed
-from kit.waiting import PATIENCE, until
+from kit.waiting import PATIENCE, LoopClock, until
 
 
 class Worker:
@@ -97,6 +97,18 @@ async def test_what_comes_behind_the_first_request_is_dropped(plain: tuple[Accep
     writer.close()
     await until(lambda: not acceptor._refused)
     assert not faults
+
+
+async def test_who_is_refused_and_stays_is_let_go(plain: tuple[Acceptor, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    acceptor, port = plain
+    acceptor.retry_after = lambda: 2.0
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+    assert acceptor._refused
+    await LoopClock(monkeypatch).forward(11.0)
+    await until(lambda: not acceptor._refused)
+    writer.close()
 
 
 async def test_the_same_over_tls(acceptor: tuple[Acceptor, int, ssl.SSLContext]) -> None:

@@ -28,8 +28,7 @@ from antiphon.http.server.server import bound_unsent
 
 _LARGEST_HEAD = 1 << 16
 _READ_SECONDS = 10.0
-_LINGER_SECONDS = 5.0
-"""For so long, the rest of a request is read and dropped: a client that still writes would else see a reset."""
+"""For so long in all a request is read, and what is behind its head dropped: a client that writes would see a reset."""
 _WORDS = "The processes that answer ended as they began, and are begun anew; the server's log says why."
 
 
@@ -70,7 +69,6 @@ class Refused(asyncio.Protocol):
         self._transport.write(self._answer)
         if self._transport.can_write_eof():
             self._transport.write_eof()
-            asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._transport.close)
         else:
             self._transport.close()
 
