@@ -88,8 +88,10 @@ async def test_a_field_at_fault_is_named_and_the_connection_stays(port: int, fie
 
 async def test_a_frame_in_parts_is_one(port: int) -> None:
     async with opened(port) as socket:
-        await socket.send([made()[:5], made()[5:20], "", made()[20:]])
-        assert (await events(socket))[-1]["type"] == "response.completed"
+        largest = made() + " " * (SMALL.max_body - len(made()))  # The heads of its frames are half as much again.
+        for whole, size in ((made(), 5), (largest, 12)):
+            await socket.send(["", *(whole[at : at + size] for at in range(0, len(whole), size))])
+            assert (await events(socket))[-1]["type"] == "response.completed"
 
 
 async def test_a_stream_that_breaks_says_so_in_both_ways(port: int) -> None:
