@@ -7,17 +7,21 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.engines.llama_cpp import LlamaCppSettings
 from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.errors import EngineLostError
-from antiphon.workers.engines import Opened
+from antiphon.tenancy import NOBODY
+from antiphon.workers.engines import Made, Opened, Placed, Turn
 from antiphon.workers.peer import Grant, Peer
 from antiphon.workers.worker import RemoteHost
 from kit.vocabularies import sentencepiece
+from kit.waiting import until
 
 
 class Lives:
@@ -25,16 +29,27 @@ class Lives:
 
     life = "1"
 
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+
+    @property
+    def _engine(self) -> Opened:
+        return Opened(ServedModel(64, 1, 0, frozenset()), "/nowhere.sock", "key", self.life, None, 0)
+
     @asynccontextmanager
     async def opened(self, *_: object) -> AsyncGenerator[Grant, None]:
-        yield Grant(Opened(ServedModel(64, 1, 0, frozenset()), "/nowhere.sock", "key", self.life, None, 0))
+        yield Grant(self._engine)
+
+    @asynccontextmanager
+    async def turn(self, *_: object) -> AsyncGenerator[Grant, None]:
+        yield Grant(Turn(self._engine, apart=False, seats=[(0, True), (None, True)]), self.notes.append)
 
 
 @pytest.fixture
 async def supervisor() -> AsyncIterator[tuple[Lives, Peer]]:
     """With the worker's end of their socket."""
     lives, (left, right) = Lives(), socket.socketpair()
-    one = await Peer.over(left, {"engine": lives.opened, "engine_now": lives.opened}, {})
+    one = await Peer.over(left, {"engine": lives.opened, "engine_now": lives.opened, "turn": lives.turn}, {})
     other = await Peer.over(right, {}, {})
     yield lives, other
     one.close()
@@ -70,3 +85,16 @@ async def test_in_a_new_life_the_file_is_looked_at_again(tmp_path: Path, supervi
     for ended in (first, second):
         with pytest.raises(EngineLostError):
             await ended.busy_slots()
+
+
+async def test_what_a_worker_made_of_its_turn_is_noted(tmp_path: Path, supervisor: tuple[Lives, Peer]) -> None:
+    """The next prompt that goes on from there is given the slot that holds it."""
+    (lives, peer), path = supervisor, tmp_path / "model.gguf"
+    write_with_bytes(path, "<0x00>", "<0x01>")
+    host = await RemoteHost.open(peer, "small", 0, LlamaCppSettings(model=path))
+    async with host.places(NOBODY, 2) as places:
+        places.seats[1].placed(3)
+        places.seats[0].made.extend([7, 8])
+    await until(lambda: len(lives.notes) == 3)
+    assert msgspec.convert(lives.notes, list[Placed | Made]) == [Placed(1, 3), Made(0, [7, 8]), Made(1, [])]
+    await host.aclose()
