@@ -141,8 +141,8 @@ class Entries:
     def tests(self, mutant: Mutant) -> list[Batch]:
         """The tests that a mutant meets first, and then.
 
-        They are those that enter its function, or its file where it is in none. Where none does the room has some; or
-        they are the nearest by imports.
+        They are those that enter its function. Where it is in none they are those that enter its file, and the room's;
+        where none does they are the room's, or the nearest by imports.
         """
         function = function_at(mutant.path, mutant.original, mutant.mutation.line)
         if function not in self._tests:
@@ -151,7 +151,7 @@ class Entries:
             first = in_turn(into, FIRST_SECONDS, Path(mutant.path).stem)
             later = in_turn((entry for entry in into if entry.test not in set(first[0])), LATER_SECONDS)
             self._tests[function] = [tests for tests in (first, later) if tests[0]]
-            if not first[0]:
+            if not first[0] or (function == mutant.path and mutant.room.tests):
                 self._tests[function].append((mutant.room.tests or _nearest(mutant.path, tuple(self._now)), None))
         return self._tests[function]
 

@@ -22,6 +22,7 @@ from antiphon.conversation import (
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import Harmony, HarmonyParser, StreamParser, TokenDeltas, parse_completion
 from antiphon.formats.harmony.controls import CALL, CONTROLS, RETURN, START
+from antiphon.formats.harmony.header import LIMIT
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces
 from kit.harmony_corpora import codes, ended, events
 
@@ -412,3 +413,14 @@ def test_text_where_ids_are_read_is_refused_with_the_way_to_read_text() -> None:
         parser.feed("<|channel|>")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"antiphon\.parse"):
         parse_completion("<|channel|>", BYTES)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_header_has_as_many_characters_as_it_may_and_what_is_beyond_is_content(over: int) -> None:
+    name = "x" * (LIMIT - len("final to=") - 1 + over)  # One is the control's before it.
+    parser = HarmonyParser()
+    pieces: list[Piece] = [Control("<|channel|>"), f"final to={name}", Control("<|message|>"), "Hi", Control("<|end|>")]
+    found = [*parser.feed(pieces), *parser.close()]
+    (message,) = ended(found)
+    assert (message.recipient, message.text) == (name[: len(name) - over], "x" * over + "Hi")
+    assert codes(found) == ["missing-message", "stray-message"][: 2 * over]
