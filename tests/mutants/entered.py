@@ -92,15 +92,15 @@ FILE_SECONDS = 1.0
 
 def in_turn(entries: Iterable[Entry], seconds: float, stem: str = "") -> tuple[tuple[str, ...], float]:
     """As many as take ``seconds``, and what they take: a quick case of each function first, then another of each; of
-    those in a file that is named like the ``stem`` first."""
+    those in a file that is named like the ``stem`` first, and then of what enters little else."""
     turns: Counter[str] = Counter()
-    ordered: list[tuple[int, bool, float, str]] = []
+    ordered: list[tuple[int, bool, int, float, str]] = []
     for entry in sorted(entries, key=lambda entry: entry.seconds):
         file, _, function = entry.test.partition("[")[0].partition("::")
-        ordered.append((turns[function], stem not in file, entry.seconds, entry.test))
+        ordered.append((turns[function], stem not in file, len(entry.functions), entry.seconds, entry.test))
         turns[function] += 1
     chosen, taken, files = list[str](), 0.0, set[str]()
-    for _, _, took, test in sorted(ordered):
+    for *_, took, test in sorted(ordered):
         file = test.partition("::")[0]
         took += FILE_SECONDS * (file not in files)
         if taken + took <= seconds:
