@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import ssl
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def test_each_worker_has_its_connections_and_what_they_count_is_summed(server: W
     assert sorted(having.count(pid) for pid in set(having)) == [4, 4]
     assert server.count("antiphon_turns_total") == before + 4
     assert server.count("antiphon_workers") == 2
+    assert all(os.getsid(worker.pid) == worker.pid for worker in server.workers), "Ctrl-C is for the supervisor alone"
 
 
 def test_a_worker_that_is_killed_takes_its_own_requests_along_and_is_replaced(server: Workers) -> None:

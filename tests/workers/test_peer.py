@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
+from antiphon.config import EngineConfig
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.rules import Rules
+from antiphon.workers.engines import Shared
 from antiphon.workers.peer import Grant, Peer
 from antiphon.workers.worker import RemoteAdmission
 from kit.waiting import until
@@ -101,6 +103,23 @@ async def test_a_worker_counts_its_own_that_run_and_that_wait(pair: Pair) -> Non
         assert (admission.running, admission.waiting) == (1, 1)
     assert await waits == (1, 0)
     assert (admission.running, admission.waiting) == (0, 0)
+
+
+async def test_the_work_behind_requests_has_one_room_for_all_workers() -> None:
+    """Of four answers at once one is left to requests: three places are taken, and who comes then waits in vain."""
+    left, right = socket.socketpair()
+    one = await Peer.over(left, Shared(Limits(), EngineConfig()).services, {})
+    other = await Peer.over(right, {}, {})
+    admission = RemoteAdmission(Rules(Limits()), other)
+    async with admission.background("ann", model="small", slots=4, places=3):
+        with pytest.raises(TimeoutError):
+            async with admission.background("bob", model="small", slots=4, places=1, patience=0.01):
+                pass
+    async with admission.background("bob", model="small", slots=4, places=1):
+        pass
+    one.close()
+    other.close()
+    await asyncio.gather(one.lost, other.lost)
 
 
 async def test_an_error_arrives_as_it_was_raised(pair: Pair) -> None:
