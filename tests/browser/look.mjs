@@ -206,6 +206,7 @@ export async function timeWords(browser, urls) {
   await page.locator("article.user").getByRole("button", { name: "Edit" }).click();
   await page.locator("article.user textarea").fill("hello you");
   await page.getByRole("button", { name: "Save and send" }).click();
+  await page.locator("article.user .body").getByText("hello you", { exact: true }).waitFor(); // Before that, the answer is the old one.
   await page.locator('article.answer[data-status="done"]').waitFor();
   await view(page, "time");
   check("time: an edited question is another one", (await timing.first().innerText()).includes("this is another question, or an earlier message was changed"), await timing.first().innerText());
