@@ -27,7 +27,7 @@ from antiphon.store.opening import NO_STORES
 
 from .catalog import Catalog
 from .describe import Described, describe, recognized
-from .files.store import ModelStore, not_here, present
+from .files.store import ModelStore, not_here
 from .files.text import ModelText, read_model_text
 from .format_choice import choose_format
 from .known_formats import NO_FORMATS, known_formats
@@ -241,7 +241,7 @@ class Loader:
         known = self.described.get(name)
         if known is None or known.given != entry:
             path = await self._file(name, entry, fetch=fetch) if entry.engine.needs_file else None
-            with present(name):
+            with self.store.reading(name, entry):
                 known = await describe(name, entry, path, config=self.config, formats=self.formats)
             self.described[name] = known
         return known
@@ -251,7 +251,7 @@ class Loader:
         does not answer."""
         described = await self.describe(name, entry, fetch=True)
         self.described.pop(name, None)  # The next load is of the files as they are then.
-        with present(name):
+        with self.store.reading(name, entry):
             return await open_model(
                 described, config=self.config, environ=self.environ, memory=self.memory, opening=self.opening
             )

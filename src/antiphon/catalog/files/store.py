@@ -65,6 +65,16 @@ class ModelStore(msgspec.Struct, frozen=True):
         source = parse_source(entry.source) if entry.source else None
         return source.path if isinstance(source, FileSource) and source.path.is_file() else None
 
+    @contextmanager
+    def reading(self, name: str, entry: ModelEntry) -> Iterator[None]:
+        """Raises the error of a model that is not here where its file is deleted while it is read."""
+        try:
+            yield
+        except FileNotFoundError:
+            if entry.source is None or self.path(name, entry) is not None:
+                raise  # It is another file that there is not.
+            raise not_here(name) from None
+
     def pull(
         self,
         name: str,
@@ -161,15 +171,6 @@ def not_here(name: str, otherwise: str = "") -> ModelError:
     """The error of a model whose file is not on this machine."""
     hint = f"Run antiphon pull {name}{otherwise}."
     return ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
-
-
-@contextmanager
-def present(name: str) -> Iterator[None]:
-    """Raises the error of a model that is not here where its file is deleted while it is read."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise not_here(name) from None
 
 
 def first_fetched(
