@@ -68,6 +68,14 @@ def test_faults_have_code_line_and_column(base: str) -> None:
     assert convert(base, text).json["findings"] == got["findings"], "to check is to read"
 
 
+FRAGMENT = "<|start|>user foo=<|message|>Hi<|end|>"
+
+
+def test_a_fragment_has_its_own_faults_alone(base: str) -> None:
+    found = convert(base, FRAGMENT, "chat", **{"from": "openchatml"}).json["findings"]
+    assert [one["code"] for one in found] == ["E-PARSE-HEADER"]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "place"),
     [

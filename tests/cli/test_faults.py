@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import resource
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
-
-from kit.program import CONFIG, refused_in_turn, serving
+from kit.program import CONFIG, no_more_files, refused_in_turn, serving
 from kit.waiting import PATIENCE, wait_until
-
-
-@contextmanager
-def no_more_files(pid: int) -> Iterator[None]:
-    """The process keeps the files that it has open, and gets no further one."""
-    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def ask(connection: http.client.HTTPConnection, **fields: object) -> int:

@@ -20,7 +20,7 @@ from antiphon.catalog.files.store import ModelStore
 from antiphon.config import ModelEntry
 from antiphon.http.gate.keys import KeyFile, Scope, new_key
 from kit.certificates import signed
-from kit.program import antiphon
+from kit.program import antiphon, no_more_files
 from kit.waiting import PATIENCE, wait_until
 from kit.workers import Connection, Workers, workers
 
@@ -325,6 +325,15 @@ def test_while_all_workers_die_young_clients_are_told_so_and_then_all_is_as_it_w
     assert answer["error"]["code"] == "overloaded"
     server.wait_for_workers(without=0)
     assert server.connect().ask() == SAID
+
+
+def test_a_worker_that_could_not_be_started_is_started_later_and_the_log_says_why(server: Workers) -> None:
+    killed = server.workers[0]
+    with no_more_files(server.process.pid):
+        killed.kill()
+        why = "no worker can be started: Too many open files; another takes its place"
+        wait_until(lambda: why in server.log, why=lambda: server.log)
+    server.wait_for_workers(without=killed.pid)
 
 
 def test_nothing_is_left_of_a_server_that_is_killed(own: Workers) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from antiphon import convert
+from antiphon.errors import ParseError
 
 
 def request(number: int) -> dict[str, Any]:
@@ -14,6 +17,13 @@ def request(number: int) -> dict[str, Any]:
 
 def response(number: int, *, approve: bool, **fields: Any) -> dict[str, Any]:
     return {"type": "mcp_approval_response", "approval_request_id": f"r{number}", "approve": approve, **fields}
+
+
+def test_a_result_of_no_call_is_refused_where_it_stands() -> None:
+    items = [{"role": "user", "content": "Hi"}, {"type": "function_call_output", "call_id": "x", "output": "7"}]
+    with pytest.raises(ParseError, match="waits for an answer") as refused:
+        convert(json.dumps({"model": "m", "input": items}), to="chat")
+    assert "input[1].call_id" in str(refused.value)
 
 
 def test_each_call_has_one_answer() -> None:

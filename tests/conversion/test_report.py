@@ -34,6 +34,13 @@ def test_chat_json_keeps_its_images() -> None:
     assert losses == []
 
 
+def test_a_call_behind_an_answer_is_a_message_of_its_own() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [{"role": "assistant", "content": "Yes."}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    output, losses, _ = convert({"messages": messages}, "chat")
+    assert (json.loads(output)["messages"], losses) == (messages, [])
+
+
 @pytest.mark.parametrize("form", ["openchatml", "harmony", "harmony-ids", "harmony-json", "responses"])
 def test_a_form_of_text_alone_reports_an_image_and_keeps_it_in_the_sidecar(form: str) -> None:
     output, losses, conversion = convert(CHAT, form, sidecar_writer=SidecarWriter())

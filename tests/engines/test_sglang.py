@@ -7,10 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Engine, EngineEnd, Sampling
 from antiphon.engines.sglang import SglangEngine
 from antiphon.errors import (
@@ -22,8 +25,10 @@ from antiphon.errors import (
     RequestError,
     UnsupportedError,
 )
+from antiphon.generation import Model
 from antiphon.tenancy import Tenant
 from antiphon.tokens import ByteTokenizer
+from kit.api import CHATML, TOKENIZER, post_in_process
 from kit.engine_contract import ANN, BOB, GREEDY, EngineContract, ids_of, lost_after, steps_of
 from kit.sglang_server import RESERVED, Sglang
 from kit.vllm_server import CONTEXT, END, SAYS
@@ -99,6 +104,23 @@ async def test_owners_prompts_are_kept_apart_unless_they_share(sglang: Sglang) -
     sent = [(body.get("extra_key"), body.get("cache_salt")) for body in sglang.requests]
     ann, bob = (Tenant(owner=owner).domain() for owner in ("ann", "bob"))
     assert sent == [(ann, ann), (ann, ann), (bob, bob), (bob, bob), *[(None, None)] * 4]
+
+
+async def test_a_salt_of_a_request_parts_its_owners_own_prompts(subject: Engine, sglang: Sglang) -> None:
+    salted = Model(name="small", engine=subject, tokenizer=TOKENIZER, format=CHATML)
+    application = create_app(StaticCatalog({"small": salted}))
+    message = {"role": "user", "content": "Hi"}
+    asked: dict[str, dict[str, Any]] = {
+        "completions": {"prompt": "Hi"},
+        "responses": {"input": "Hi"},
+        "chat/completions": {"messages": [message]},
+    }
+    for path, fields in asked.items():
+        for salt in (None, "a", "b"):
+            got = await post_in_process(application, f"/v1/{path}", model="small", cache_salt=salt, **fields)
+            assert got.status == 200, got.body
+    domains = [Tenant(salt=salt).domain() or None for salt in ("", "a", "b")]
+    assert [body.get("cache_salt") for body in sglang.requests] == domains * len(asked)
 
 
 async def test_choices_have_seeds_of_their_own(subject: Engine, sglang: Sglang) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,17 @@ def serving(home: Path, *words: str, **environ: Any) -> Iterator[tuple[subproces
 def engines_of(pid: int) -> list[psutil.Process]:
     """The engine processes of a server, with one worker or several."""
     return descendants(pid, "llama_cpp")
+
+
+@contextlib.contextmanager
+def no_more_files(pid: int) -> Iterator[None]:
+    """The process keeps the files that it has open, and gets no further one."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def descendants(pid: int, word: str) -> list[psutil.Process]:

@@ -92,6 +92,14 @@ TEMPLATES: dict[str, str] = {
         )
         + "{{ '<|/t|>' }}",
     ),
+    "arguments in tags with a line break between them": template(
+        reply=each(
+            "{{ '<act of=\"' + f.name + '\">\n' }}"
+            + pairs("{{ '<with k=\"' + k + '\">' }}" + VALUE + "{{ '</with>' }}", "\n")
+            + "{{ '\n</act>' }}",
+            "\n",
+        ),
+    ),
     "arguments in tags": template(
         header="<bot>\n",
         end="</bot>",

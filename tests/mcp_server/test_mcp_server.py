@@ -128,6 +128,7 @@ BAD_CALLS: list[tuple[str, dict[str, Any], str | None, str]] = [
     ("parse", {"ids": [10**40]}, "invalid_value", "ids"),
     ("convert", {"source": "x" * (MAX_TEXT + 1), "to": "chat"}, "invalid_value", "1000000"),
     ("convert", {"source": "[]", "to": "chatt"}, "format_not_found", "chat"),
+    ("convert", {"source": "[]", "to": "sharegpt"}, "format_not_found", "chat"),
     ("convert", {"source": "{" * 100_000, "to": "chat"}, None, ""),
     ("format", {"transcript": TRANSCRIPT.replace("<|end|>", "")}, None, "line"),
     ("check_template", {"template": "{% for"}, None, ""),

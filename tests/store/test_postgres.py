@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import itertools
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +17,7 @@ import pytest
 
 from antiphon.errors import ConfigError, ConflictError, StoreError
 from antiphon.store import Key, Record, Store, Write, hidden_password, store_at
-from antiphon.store.postgres import LARGEST, VERSION, PostgresStore, open_tables
+from antiphon.store.postgres import _TRIES, LARGEST, VERSION, PostgresStore, open_tables
 from antiphon.store.postgres_address import parse_address
 from antiphon.store.postgres_records import Connection
 from kit.postgres import Postgres, running_postgres
@@ -146,6 +147,24 @@ async def test_a_transaction_whose_connection_is_lost_is_not_done_again(address:
     with pytest.raises(StoreError) as caught:
         await store._write(lose)
     assert (len(backends), caught.value.code) == (1, "store_failed")
+
+
+@pytest.mark.parametrize(("disturbed", "outcome"), [(_TRIES, "done"), (_TRIES + 1, "store_busy")])
+async def test_a_transaction_that_others_are_in_the_way_of_is_tried_so_often(
+    store: Store, disturbed: int, outcome: str
+) -> None:
+    async def write(connection: Connection) -> str:
+        if next(tries) < disturbed:
+            raise psycopg.errors.SerializationFailure
+        return "done"
+
+    assert isinstance(store, PostgresStore)
+    tries, got = itertools.count(), ""
+    try:
+        got = await store._write(write)
+    except StoreError as error:
+        got = error.code
+    assert (got, next(tries)) == (outcome, _TRIES + 1)
 
 
 async def test_a_database_that_is_read_only_is_read_and_says_why(address: str, store: Store) -> None:

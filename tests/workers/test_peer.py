@@ -79,6 +79,14 @@ async def test_who_enters_gets_the_value_and_its_notes_come_before_it_leaves(pai
     await until(lambda: pair.room.heard == ["hello"])
 
 
+async def test_a_note_behind_the_leaving_is_nobodys(pair: Pair) -> None:
+    async with pair.other.enter("room", "ann") as visit:
+        pass
+    visit.note("late")
+    assert await pair.other.call("room", "bob") == {"name": "bob"}
+    assert pair.room.notes == []
+
+
 async def test_who_waits_enters_when_the_other_leaves_and_who_gives_up_never_does(pair: Pair) -> None:
     async with pair.other.enter("room", "ann"):
         bob, carl = (asyncio.create_task(pair.other.call("room", name)) for name in ("bob", "carl"))

@@ -170,6 +170,15 @@ def test_calls_made_together_are_written_one_by_one_each_with_its_result() -> No
     assert order == sorted(order)
 
 
+def test_results_behind_another_message_are_those_of_the_calls_whose_ids_they_have() -> None:
+    calls = [assistant(recipient=f"functions.{n}", text="{}", call_id=n) for n in "ab"]
+    results = [Message(role=Role.TOOL, text=f"result {n}", call_id=n) for n in "ab"]
+    text = prompt(Conversation((user(), *calls, user(), *results)))
+    for name in "ab":
+        written = f"<|start|>functions.{name} to=assistant<|channel|>commentary<|message|>result {name}<|end|>"
+        assert written in text
+
+
 @pytest.mark.spec("HAR-13", "HAR-14", "HAR-16")
 def test_an_answer_without_a_channel_is_final_and_others_have_none() -> None:
     text = prompt(Conversation((user(channel="analysis"), assistant())))

@@ -16,7 +16,7 @@ from antiphon.formats.openchatml.finding import RuleName
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, is_mended, mended
 from antiphon.formats.openchatml.lint.lint import MOST_READINGS
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
-from kit.lint_examples import EXAMPLES, HARMONY, whole
+from kit.lint_examples import CALL, EXAMPLES, FINAL, HARMONY, USER, whole
 from kit.openchatml import SPELLINGS, transcripts
 
 CASES = load(shipped())
@@ -137,6 +137,12 @@ def test_a_forgotten_end_is_written_and_a_quoted_control_escaped() -> None:
     assert [m.text for m in read(mended(text)).messages] == ["What is <|channel|>?", "4"]
     text = whole("<|start|>user<|message|>What is <|start|>user<|message|> for?<|end|>")
     assert [m.text for m in read(mended(text)).messages] == ["What is <|start|>user<|message|> for?"]
+
+
+@pytest.mark.parametrize(("message", "end"), [(CALL, "<|call|>"), (USER, "<|end|>")])
+def test_a_forgotten_end_is_a_calls_behind_a_call_alone(message: str, end: str) -> None:
+    found = findings(whole(message.replace(end, "") + FINAL))
+    assert [diagnostic.fix.text for diagnostic in found if diagnostic.fix][:1] == [end + "\n"]
 
 
 def test_ids_that_lack_are_given_once_each() -> None:

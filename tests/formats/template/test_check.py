@@ -14,7 +14,7 @@ from antiphon.formats.template.check import UnsafeConstruct, unsafe_constructs
 from antiphon.formats.template.stability import prompt_changes
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces
 from kit.family_templates import FAMILIES
-from kit.reply_templates import each, template
+from kit.reply_templates import ARGUMENTS, each, template
 
 TURNS = (
     "answered",
@@ -51,6 +51,15 @@ def changes(source: str) -> dict[str, PromptChange]:
         return list(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None))
 
     return {each.turn: each for each in prompt_changes(render, format.replies, sorted(format.arguments))}
+
+
+def test_replies_to_a_template_of_harmony_are_harmony_unless_their_form_is_configured() -> None:
+    source = "{#- <|start|><|channel|><|message|> #}" + template(reply=each(ARGUMENTS))
+    configured = jinja_format(source, (), replies=jinja_format(FAMILIES["hermes"], ()).replies)
+    assert [check(source).found.origin, check_template(configured, cuts="many").found.origin] == [
+        "harmony",
+        "configured",
+    ]
 
 
 @pytest.mark.parametrize("family", ["hermes"])

@@ -120,6 +120,16 @@ def thought(source: str) -> set[str]:
             ),
         ),
         (
+            "arguments in tags with a line break between them",
+            CallForm(
+                separator="\n",
+                open='<act of="',
+                close="\n</act>",
+                head=(Slot(reads="name", after='">\n'),),
+                pairs=Pairs(key='<with k="', values=(Value(before='">', after="</with>"),), separator="\n"),
+            ),
+        ),
+        (
             "arguments in tags that say the kind",
             CallForm(
                 open="<|act|>",

@@ -51,6 +51,17 @@ def _said(found: list[ParserEvent]) -> Iterator[tuple[str, str]]:
             yield event.message.recipient or event.message.channel or "", event.message.text
 
 
+def test_the_form_that_proves_most_is_taken_where_that_of_the_history_is_not_what_models_say() -> None:
+    """Apriel's template writes ids in the calls of earlier turns alone; its family's form has none."""
+    called = '{{ \'{"name": "\' + f.name + \'", "arguments": \' }}' + ARGUMENTS
+    id = '{%- if not last %}{{ \', "id": "\' + c.id }}{%- endif %}'
+    calls = "{%- set last = loop.last %}{{ '<tool_calls>[' }}" + each(called + id + "{{ '}' }}", ", ")
+    format = format_of("{#- [BEGIN FINAL RESPONSE] #}" + template(reply=calls + "{{ ']</tool_calls>' }}"))
+    assert (format.found.origin, format.found.families, format.found.proof.failed) == ("family", ("Apriel",), ())
+    reply = '<tool_calls>[{"name": "weather", "arguments": {"city": "Rome"}}]</tool_calls>'
+    assert read(format, reply) == [CALLED]
+
+
 @pytest.mark.parametrize("controls", [MISTRAL, ()], ids=["controls", "text"])
 @pytest.mark.parametrize("source", [FAMILIES["mistral list"], NAMED, WITHOUT_ID], ids=["list", "named", "no id"])
 @pytest.mark.parametrize("head", ["[CALL_ID]a1b2c3d4e[ARGS]", "[ARGS]"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,10 @@ def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data:
 CALLING = {name: description.calls[0] for name, description in DESCRIPTIONS.items() if description.calls}
 QUOTING = {name: form.pairs.quote or '"' for name, form in CALLING.items() if form.pairs is not None}
 
+CLOSED = {
+    name: form.pairs.values[0].after for name, form in CALLING.items() if form.pairs and form.pairs.values[0].after
+}
+
 
 def spread(size: int) -> range:
     """Where a text of so many characters is cut: some twenty places."""
@@ -80,6 +85,18 @@ def test_the_arguments_of_a_call_that_a_limit_cut_are_a_beginning_of_all_of_them
     for end in spread(len(reply)):
         begun = call_of(name, own, reply[:end])
         assert whole.startswith(begun), reply[:end][-20:]
+
+
+@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_limit_behind_a_calls_close_leaves_it_whole_where_that_of_its_last_argument_lacks(
+    name: str, owned: bool
+) -> None:
+    own = 2 ** len(tags(name)) - 1 if owned else 0
+    text = spelled(written(DESCRIPTIONS[name], calls=[("f", {"a": "one"})]))
+    scanner = ControlScanner(controls(name, own))
+    reply = by_character([*scanner.feed(text.replace(f"one{CLOSED[name]}", "one")), *scanner.close()])
+    assert json.loads(call_of(name, own, reply))["a"].strip() == "one"
 
 
 def call_of(name: str, owned: int, reply: Sequence[Piece]) -> str:
