@@ -39,10 +39,14 @@ CALLS = {
       if {first, second} != {"commentary"}),
     "<|channel|>\n to=functions.probe\n", "<|channel|>\u200bto=functions.probe", "<|channel|>json to=probe",
     "<|channel|>analysis<|channel|>commentary to=functions.probe", " to=functions.probe<|channel|>json",
-    *(f"<|channel|>commentary to={name}"
+    *(f"<|channel|>commentary to={name}{type}"
       for name in ('"functions.probe"', "`probe`", "<functions.probe>", "'probe'", "@functions.probe",
                    "functions/probe", "functions:probe", "functions.probe;", "functions.probe,json",
-                   "functions.functions.probe")),
+                   "functions.functions.probe", "Functions.Probe", "PROBE", "functions probe", "functions\nto=probe")
+      for type in ("", " json", "<|constrain|>json")),
+    *(f"{before}{mark}=functions.probe{behind}" for mark in ("TO", "recipient", "\u0442o")
+      for before, behind in (("<|channel|>", " commentary json"), ("<|channel|>commentary<|constrain|>", ""),
+                             ("<|start|>", "<|channel|>commentary"))),
     *(f"<|channel|>{glued}=functions.probe" for glued in ("commentaryto", "commentary.to", "commentary tool", "tool")),
     "<|start|>@probe", '<|channel|>"functions.probe" to=all', "<|channel|>to= probe??",
     "<|channel|>to=functions.probe(", "<|channel|>assistant to=functions.probe", "<|channel|>to=to=functions.probe",
@@ -55,6 +59,28 @@ def test_a_header_that_names_a_tool_in_any_place_is_a_call_of_it(head: str) -> N
     assert (call.is_call, call.recipient, call.text) == (True, "functions.probe", '{"a": "x"}')
     assert call.channel in (None, "analysis", "commentary")
     assert call.content_type in (None, "json")
+
+
+UNMARKED = (
+    *("comentary to=functions.probe json", "commentary? to=probe", "commentary commentary to=functions.probe"),
+    *("commentary to=functions.probe JSON ", "commentary to=functions.probe application/json\n"),
+)
+
+
+@pytest.mark.parametrize("head", UNMARKED)
+@pytest.mark.parametrize("end", ["", "<|call|>"])
+def test_words_before_a_call_whose_header_does_not_end_are_no_part_of_it(head: str, end: str) -> None:
+    (call,) = read(f'<|channel|>{head}{{"a": "x"}}{end}', shown=True)
+    assert (call.recipient, call.text.strip()) == ("functions.probe", '{"a": "x"}')
+
+
+def test_what_is_run_is_neither_an_answer_nor_a_function_s_arguments() -> None:
+    (answer,) = read("<|channel|>final code<|message|>It is said.<|return|>")
+    assert (answer.channel, answer.recipient) == ("final", None)
+    (call,) = read("<|start|>functions.probe<|channel|>commentary code<|message|>{}<|call|>")
+    assert call.recipient == "functions.probe"
+    (run,) = read("<|channel|>commentary to=python x = {1}<|call|>")
+    assert (run.recipient, run.text) == ("python", "x = {1}")
 
 
 ANSWERS = (

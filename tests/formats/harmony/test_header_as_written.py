@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, End, Message, MessageEnded, MessageStarted, Role
@@ -76,6 +76,7 @@ def well_formed(header: str) -> bool:
 
 @settings(max_examples=280)
 @given(headers(), st.sampled_from(DIALECTS), st.booleans())
+@example(header="<|channel|>analysis to=functions.f  <|constrain|> \n json", dialect="a", strict=False)
 def test_a_header_that_is_read_is_written_as_it_was_and_a_broken_one_by_the_dialect(
     header: str, dialect: Dialect, strict: bool
 ) -> None:

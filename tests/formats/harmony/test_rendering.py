@@ -162,11 +162,20 @@ def test_a_result_is_completed_with_its_tool_its_reader_and_the_channel_of_its_c
     assert "<|start|>python to=assistant<|channel|>analysis<|message|>1<|end|>" in prompt(Conversation((call, result)))
 
 
-def test_calls_made_together_are_written_one_by_one_each_with_its_result() -> None:
+@pytest.mark.parametrize("results", ["ab", "ba"])
+def test_calls_made_together_are_written_as_they_were_made_each_with_its_result(results: str) -> None:
     calls = [assistant(recipient=f"functions.{n}", text="{}", call_id=n) for n in "ab"]
-    results = [Message(role=Role.TOOL, text=f"result {n}", call_id=n) for n in "ba"]
-    text = prompt(Conversation((user(), *calls, *results)))
-    order = [text.index(part) for part in ("to=functions.b", "result b", "to=functions.a", "result a")]
+    answers = [Message(role=Role.TOOL, text=f"result {n}", call_id=n) for n in results]
+    text = prompt(Conversation((user(), *calls, *answers)))
+    order = [text.index(part) for part in ("to=functions.a", "result a", "to=functions.b", "result b")]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("result", ["b", "of no call"])
+def test_a_result_is_behind_the_calls_that_it_came_behind(result: str) -> None:
+    calls = [assistant(recipient=f"functions.{n}", text="{}", call_id=n) for n in "ab"]
+    text = prompt(Conversation((user(), *calls, Message(role=Role.TOOL, name="x", text="dry", call_id=result))))
+    order = [text.index(part) for part in ("to=functions.a", "to=functions.b", "dry")]
     assert order == sorted(order)
 
 

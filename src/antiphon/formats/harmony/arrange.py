@@ -8,6 +8,7 @@ its result. A verbatim conversation is left as it stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 
 from antiphon.conversation import (
@@ -136,8 +137,8 @@ def _contents(message: Message) -> Iterator[DeveloperContent]:
 class Arranger:
     """The messages after the opening: calls paired with their results, channels and recipients filled in.
 
-    Resolution A-H15: calls made together are written one by one, each before its own result, so a call waits until its
-    result or another message comes.
+    Resolution A-H15: calls made together are written one by one in their order, each before its own result, so a call
+    waits until its result or another message comes, and what is behind it waits as well.
     """
 
     def __init__(self, *, names: bool = False) -> None:
@@ -152,17 +153,22 @@ class Arranger:
             self._waiting.append(message)
             return []
         if message.role is not Role.TOOL or message.call_id is None:
-            waiting, self._waiting = self._waiting, []
-            return [self._written(m) for m in (*waiting, message)]
-        call = next((c for c in self._waiting if c.call_id == message.call_id), None)
-        if call is None:
-            return [self._written(message)]
-        self._waiting.remove(call)
-        return [self._written(call), self._written(message)]
+            ready, self._waiting = [*self._waiting, message], []
+        else:
+            ids = [call.call_id if call.is_call else None for call in self._waiting]
+            place = ids.index(message.call_id) + 1 if message.call_id in ids else len(ids)
+            self._waiting.insert(place, message)
+            behind = [one.role for one in self._waiting[1:]] + [Role.ASSISTANT]
+            open = (i for i, role in enumerate(behind) if self._waiting[i].is_call and role is not Role.TOOL)
+            length = next(open, len(behind))
+            ready, self._waiting = self._waiting[:length], self._waiting[length:]
+        return [self._written(m) for m in ready]
 
     def pending(self) -> list[Message]:
-        """The calls that still have no result, as a prompt shows them now."""
-        return [self._named(_completed_call(call)) for call in self._waiting]
+        """The calls that still have no result, and what is behind them, as a prompt shows them now."""
+        later = copy(self)
+        later._calls = dict(self._calls)
+        return [later._written(message) for message in self._waiting]
 
     def _written(self, message: Message) -> Message:
         completed = _completed(message, self._calls, self._last_call)

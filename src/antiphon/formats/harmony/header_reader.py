@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from antiphon.conversation import FUNCTIONS, Role
+from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control
 
 from .controls import CHANNEL, CONSTRAIN, START
@@ -43,7 +43,8 @@ class HeaderReader:
         self._header = Header(expected or Role.ASSISTANT, complete=complete)
         self._noise: list[str] = []
         self._bad_channels: list[str] = []
-        self._mended_channels: list[str] = []
+        self._odd: list[str] = []
+        """Words that are read as a field, and may name a tool besides."""
         self._channel_seen = False
         self._channel_in_start = False
         """The channel is a word before any ``<|channel|>``, which a channel behind one replaces."""
@@ -70,7 +71,7 @@ class HeaderReader:
         for start, word in _words(text):
             read = self._first if first else self._field
             used = read(word, section.control) if word.isprintable() else 0
-            if used < len(word) and ends_in_content and self._may_begin_content(word[used:], section.control):
+            if used < len(word) and ends_in_content and self._may_begin_content(text[start + used :], section.control):
                 self._header.rest = text[start + used :]
                 return
             if used < len(word):
@@ -81,10 +82,19 @@ class HeaderReader:
         if section.control == CHANNEL and not text.strip():
             self._bad_channels.append("")
 
-    def _may_begin_content(self, word: str, control: Control) -> bool:
-        """Not so behind the unknown type of a call, which is a sentence of its own then; but JSON does."""
+    def _may_begin_content(self, text: str, control: Control) -> bool:
+        """Not before the recipient of a call, which is marked and offered, nor between a function and its JSON.
+
+        Nor behind the unknown type of a call, which is a sentence of its own then; but JSON does.
+        """
+        before, to = _value(text), self._header.recipient
+        if to is None:
+            marked = (found for word in before.split() if (found := _RECIPIENT.match(word)))
+            may_call = self._header.channel in (None, Channel.COMMENTARY)
+            return not (may_call and any(found[2] in self._tools for found in marked))
+        apart = before.endswith(tuple(BLANK)) and text.startswith("{", len(before))
         sentence = control == CONSTRAIN and self._header.content_type not in CONTENT_TYPES
-        return not sentence or self._header.recipient is None or word.startswith(("{", "["))
+        return not (sentence or (apart and to.startswith(f"{FUNCTIONS}."))) or text.startswith(("{", "["))
 
     # The readers of one word: each returns how many characters of it are a field, 0 when it is none.
 
@@ -153,7 +163,7 @@ class HeaderReader:
                 self._repair("dup-channel", self._header.channel or "")
             self._header.channel, self._channel_in_start = known, False
             if value != known:
-                self._mended_channels.append(value)
+                self._odd.append(value)
                 self._repair("channel-repaired", value)
         more = value[len(known) :] if value.startswith(known) else ""
         glued = not self._complete and (more and (len(more) > 2 or not more[0].islower()))
@@ -177,7 +187,8 @@ class HeaderReader:
     def _constrained(self, word: str) -> int:
         """The content type after ``<|constrain|>``; a recipient or a channel in its place is read as one."""
         value = _value(word)
-        called = value in self._tools or (self._complete and is_qualified(value))
+        named = is_qualified(value) or named_within((value,), self._tools, bare=False)
+        called = value in self._tools or (self._complete and named)
         if _RECIPIENT.match(word) or value in CHANNELS or (called and self._names_nobody):
             return self._field(word, CONSTRAIN)
         if not value or (value not in CONTENT_TYPES and not self._complete and self._header.recipient is None):
@@ -221,6 +232,11 @@ class HeaderReader:
     def _to(self, found: re.Match[str]) -> int:
         """``to=NAME``, ``to:NAME``, or ``to=`` with the name in the next word."""
         mark, name = found.groups()
+        within = named_within((found.string[found.end() :],), self._tools) if self._complete and not name else None
+        if within is not None:
+            self._repair("recipient-repaired", found.string)
+            self._recipient(within)
+            return len(found.string)
         if not name:
             self._recipient_follows = True
             self._repair("header-noise", found[0])
@@ -245,8 +261,8 @@ class HeaderReader:
 
     @property
     def _names_nobody(self) -> bool:
-        """Whether there is no recipient yet, or a message to all, which any other word for one makes clear."""
-        return self._header.recipient in (None, "all")
+        """Whether there is no recipient yet, or one that any other word for one makes clear."""
+        return self._header.recipient in (None, "all", FUNCTIONS)
 
     def _content_type(self, value: str) -> int:
         if self._header.content_type is not None:
@@ -265,6 +281,7 @@ class HeaderReader:
         if control == CHANNEL and self._bad_channels and (known := known_channel(value)):
             self._header.channel = known
             self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
+            self._odd += self._bad_channels
             self._bad_channels.clear()
             return len(value)
         if value in CHANNELS and (control == CONSTRAIN or (control == START and not self._channel_seen)):
@@ -283,7 +300,8 @@ class HeaderReader:
         elif header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
-        if header.content_type == "code" and self._names_nobody and "python" in self._tools:
+        for_python = header.unknown_role is None and header.channel != Channel.FINAL and self._names_nobody
+        if header.content_type == "code" and for_python and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
             self._repair("recipient-inferred", "python")
@@ -297,7 +315,7 @@ class HeaderReader:
         recipient = None if self._names_nobody else self._header.recipient
         if recipient in self._tools or recipient in ROLES or not (recipient or self._complete):
             return None
-        words = (recipient,) if recipient else (*self._noise, *self._bad_channels, *self._mended_channels)
+        words = (recipient,) if recipient else (*self._noise, *self._bad_channels, *self._odd)
         return named_within(words, self._tools, bare=bool(recipient) or self._recipient_follows)
 
     def _name_bad_channel(self) -> None:
@@ -319,8 +337,10 @@ class HeaderReader:
         function = word.startswith(f"{FUNCTIONS}.") and header.recipient is None
         if self._expected is None or header.recipient in ROLES:
             header.role, header.name, header.unknown_role = Role.TOOL, word, None
-        elif word in self._tools and header.recipient is None and not function:
-            header.recipient, header.unknown_role = self._tools[word], None
+        elif (named := self._tools.get(word) or named_within((word,), self._tools, bare=False)) and not (
+            function or header.recipient
+        ):
+            header.recipient, header.unknown_role = named, None
             self._repair("role-as-recipient", word)
         elif not function and (header.channel is not None or header.recipient is not None):
             header.unknown_role = None
@@ -347,7 +367,8 @@ def _value(word: str) -> str:
 def named_within(words: Iterable[str], tools: Mapping[str, str], *, bare: bool = True) -> str | None:
     """The one offered tool that is named within the words, if one is. ``bare``: a name without a dot is one, too."""
     parts = {part for word in words for part in _WITHIN.findall(word) if bare or "." in part}
-    found = {tools[part] for part in parts & tools.keys()}
+    lower = {part.lower() for part in parts}
+    found = {tools[part] for part in parts & tools.keys()} or {tools[name] for name in tools if name.lower() in lower}
     return found.pop() if len(found) == 1 else None
 
 

@@ -26,7 +26,7 @@ from antiphon.tokens import Control, Piece, Tokenizer, spell
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDS, MESSAGE, START, Dialect
 from .header import CHANNELS, CONTENT_TYPES, ROLES, HeaderBuffer, HeaderStart
-from .header_reader import HeaderReader, is_qualified, known_channel
+from .header_reader import BLANK, HeaderReader, is_qualified, known_channel
 from .reference import ReferenceEnvelope, read_envelope
 from .sections import SectionWriter
 
@@ -137,8 +137,9 @@ def _says(
     if len(texts) == len(controls) or not _CONTROLS.keys() >= set(controls) or any("<|" in text for text in texts):
         return False
     fields = Message(role=role, name=name, recipient=to, channel=channel, content_type=type, constrained=constrained)
-    # A blank behind the mark of a type says nothing, but the strict reader finds two words there.
-    strict = _strictly("".join(header).replace(f"{CONSTRAIN.spelling} ", CONSTRAIN.spelling))
+    # Blanks behind the mark of a type say nothing, but the strict reader finds two words there.
+    first, *types = "".join(header).split(CONSTRAIN.spelling)
+    strict = _strictly(CONSTRAIN.spelling.join([first, *(type.lstrip(BLANK) for type in types)]))
     return strict is not None and strict in (envelope_of(fields), _own(fields)) and _leniently(header) == fields
 
 

@@ -163,7 +163,7 @@ _OBJECT = re.compile(
     r'"(?P<arguments>(?!description"|type")\w{1,40})"\s{0,9}:[^\n}]{0,60}}{0,2}'
 )
 _LISTED = re.compile(r"\[[A-Za-z_]\w{0,60}\([A-Za-z_]\w{0,60}=[^\n\])]{0,60}[\])]{0,2}")
-_TAGGED = re.compile(r"<[\w:]{0,20}(?:function=|invoke name=|function name=|parameter=|arg_key>)[^\n]{0,60}")
+_TAGGED = re.compile(r"(<[\w:]{0,20}(?:function=|invoke name=|function name=|parameter=|arg_key>))[^\n]{0,60}")
 _MARK = re.compile(rf"(?P<mark>{TAG})?\s*(?:```\w*\s*)?(?P<list>\[)?\s*\Z")
 _NEAR = 160
 """Characters before an example in which its mark stands."""
@@ -172,22 +172,24 @@ _PYTHON = Pairs(values=(Value(before="=", reads="literal"),), separator=", ", py
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A call that a template shows to its model, as it stands there. ``form`` None: in tags, whose values it hides."""
+    """A call that a template shows to its model, as it stands there. ``form`` None: in tags that begin as ``tag``."""
 
     text: str
     form: CallForm | None = None
+    tag: str = ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A call as each source has it; empty where one is silent.
 
     ``history``: as the template writes it, ``instructions``: as it shows one to the model, ``vocabulary``: the control
-    tokens that a family of models writes calls with.
+    tokens that a family of models writes calls with. ``unread``: calls as the instructions show them are not read.
     """
 
     history: str = ""
     instructions: str = ""
     vocabulary: tuple[str, ...] = ()
+    unread: bool = False
 
 
 def example_in(instructions: str, offered: str) -> Example | None:
@@ -200,7 +202,7 @@ def example_in(instructions: str, offered: str) -> Example | None:
         head = (Slot(reads="name", after="("),)
         return _marked(instructions, found, CallForm(close=")", separator=", ", head=head, pairs=_PYTHON))
     found = _TAGGED.search(instructions)
-    return Example(found.group()) if found is not None else None
+    return Example(found.group(), tag=found[1]) if found is not None else None
 
 
 def _marked(text: str, found: re.Match[str], form: CallForm) -> Example:
@@ -216,11 +218,11 @@ def _marked(text: str, found: re.Match[str], form: CallForm) -> Example:
 
 
 def contradicts(form: CallForm, example: Example) -> bool:
-    """Whether calls of that form are of another kind than the example: an object, a list as in Python, tags."""
+    """Whether calls of that form are of another kind than the example: objects, lists of them or of Python, tags."""
     shown = example.form
     if shown is None:
-        return _kind(form) != "tags"
-    if _kind(form) != _kind(shown):
+        return _kind(form) != "tags" or not any(example.tag in literal for literal in form.literals)
+    if _kind(form) != _kind(shown) or (shown.section is not None and "[" not in (form.section or Region()).open):
         return True
     opens = [(each.section.open if each.section is not None else "") + each.open for each in (shown, form)]
     return not set(_TAG.findall(opens[0])) <= set(_TAG.findall(opens[1]))
@@ -294,19 +296,19 @@ def describe(
         if proof.complete:
             break
     if best is None or best[1].description == PLAIN:
-        warnings = ("the template says nothing of replies that is understood",)
-        return Found(description=PLAIN, origin="raw", warnings=warnings)
+        return Found(description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is known",))
+    found = _found(best[1], best[2])
     evidence = Evidence(
         history=spelled_call(derived.calls[0]) if derived.calls else "",
         instructions=example.text if example is not None else "",
         vocabulary=tuple(dict.fromkeys(marker for family in families_in(spellings) for marker in family.markers)),
+        unread=example is not None and all(contradicts(form, example) for form in found.description.calls),
     )
-    found = replace(_found(best[1], best[2]), evidence=evidence)
     if example is None or not derived.calls or not contradicts(derived.calls[0], example):
-        return found
-    both = "both are read" if example.form in found.description.calls else "the latter alone is read"
+        return replace(found, evidence=evidence)
+    both = "the latter alone is read" if evidence.unread else "both are read"
     told = f"the template shows calls as {example.text!r} and writes them as {evidence.history!r}: {both}"
-    return replace(found, warnings=(*found.warnings, told))
+    return replace(found, evidence=evidence, warnings=(*found.warnings, told))
 
 
 class DescriptionCache:

@@ -106,9 +106,10 @@ class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
         """The losses, a sentence each; empty without any."""
         shapes = [f"{shape} is not read back as it is written" for shape in self.found.proof.failures]
         raw = ["nothing of the model's replies is understood"] if self.found.origin == "raw" else []
+        shown = ["calls as the template shows them to the model are not read"] if self.found.evidence.unread else []
         unsafe = [f"line {each.line} has {each.what}, which is refused" for each in self.unsafe]
         question = [f"a question alone is refused: {self.refused['question']}"] if "question" in self.refused else []
-        return (*shapes, *raw, *unsafe, *question)
+        return (*shapes, *raw, *shown, *unsafe, *question)
 
 
 def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None, cuts: Cuts = "every") -> TemplateCheck:

@@ -9,6 +9,7 @@ import pytest
 
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role, ToolSpec
 from antiphon.formats.template import JinjaFormat, jinja_format
+from antiphon.formats.template.check import check_template
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.family_templates import FAMILIES
 from kit.reply_templates import ARGUMENTS, each, template
@@ -165,6 +166,29 @@ def test_where_a_template_shows_another_form_than_it_writes_both_are_read(name: 
     assert format.found.proof.failed == ()
     assert read(format, reply) == [CALLED]
     assert [warning for warning in format.found.warnings if "both are read" in warning]
+
+
+@pytest.mark.parametrize(
+    ("example", "name", "reply"),
+    [
+        (f"[{BARE_SHOWN}]", "hermes", f"[{CALL}]"),
+        (
+            XML_SHOWN,
+            "hermes",
+            "<tool_call>\n<function=weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>",
+        ),
+        ('<invoke name="f"><parameter name="k">v</parameter></invoke>', "xml parameter", None),
+    ],
+)
+def test_a_template_that_shows_calls_in_other_tags_or_a_list_loses_them_where_they_are_not_read(
+    example: str, name: str, reply: str | None
+) -> None:
+    source = showing(example, "{# <parameter= #}" + FAMILIES[name])
+    told, lost = format_of(source).found.warnings[-1], check_template(format_of(source)).lost
+    if reply is not None:
+        assert read(format_of(source), reply) == [CALLED]
+    assert told.endswith("both are read" if reply is not None else "the latter alone is read")
+    assert lost == (() if reply is not None else ("calls as the template shows them to the model are not read",))
 
 
 @pytest.mark.parametrize("example", [BARE_SHOWN, f"<do>{BARE_SHOWN}</do>"])
