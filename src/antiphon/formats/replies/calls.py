@@ -372,7 +372,7 @@ class CallReader:
         if not goes_on and (not self._form.closes or self._form.id_behind.literals):
             behind = yield from self._source.after_blanks()
             goes_on = call.is_broken or (bool(behind) and behind in ',:]}"')
-        if call.headed and goes_on:
+        if (call.headed or self._form.closes) and goes_on:
             text, mark = yield from self._source.text_until(self._form.bounds)
             self._source.put_back(mark)
             if text := text.rstrip():

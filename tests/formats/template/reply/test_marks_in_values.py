@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.conversation import Incident, Message, MessageEnded
+from antiphon.conversation import End, Incident, Message, MessageEnded
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
 from antiphon.formats.replies.description import CallForm, Pairs, Slot, Value
 from antiphon.formats.replies.reader import LONGEST_QUOTE
@@ -73,6 +73,7 @@ def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
 
 
 XML, GLM, DSML, K3, GEMMA = (f"table: {name}" for name in ("XML parameters", "GLM", "DSML 4", "Kimi K3", "Gemma 4"))
+R1 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
 OPEN = "<tool_call>\n<function=f>\n"
 CLOSE = "</function>\n</tool_call>"
 
@@ -123,12 +124,22 @@ def test_a_text_about_the_format_is_a_text(text: str, control: bool) -> None:
         (XML, "<tool_call>\n<function=f<END>", "{"),
         (GLM, "<tool_call>f<arg_key>a</arg_key></tool_call>", "{<arg_key>a</arg_key>}"),
         (GEMMA, '<|tool_call>call:f{c:{a:<|"|>x<|"|>,e:[1}<tool_call|>', '{"c": {a:<|\\"|>x<|\\"|>,e:[1}}'),
+        ("function tag", "<function=f\na: x</function>", "a: x"),
+        ("deepseek-r1", f"{R1}f\na: x\n```<｜tool▁call▁end｜>", "a: x"),
     ],
 )
 def test_a_call_of_which_something_has_no_place_is_given_raw(name: str, reply: str, arguments: str) -> None:
     messages, codes = read(name, scanned(name, reply))
     assert [message.text for message in messages] == [arguments]
     assert "malformed_arguments" in codes
+
+
+def test_a_string_that_ends_with_a_backslash_where_the_reply_does_is_all_of_the_call() -> None:
+    messages, codes = read("pythonic", scanned("pythonic", "<|tool_call_start|>[f(a='x\\"))
+    assert [(message.recipient, message.text, message.end) for message in messages] == [
+        ("functions.f", '{"a": "x\\\\', End.NONE)
+    ]
+    assert not codes
 
 
 @pytest.mark.parametrize(
