@@ -14,12 +14,12 @@ from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
 from .ends import Structure, TextEnds
 from .json_text import JsonScan, json_inside
 from .literal import ESCAPING
-from .source import SYMBOL, Alphabet, Marks, PlainTexts
+from .source import SYMBOL, SYMBOLS, UNKNOWN, Alphabet, Marks, PlainTexts
 
-_INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
+_INNER_END = rf"\s*(?:\Z|(?P<end>[,:)\]}}]|[{SYMBOLS}]))"
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
-_TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
+_TAG = re.compile(rf"<[^<>\n]+>|\[[^\[\]\n]+\]|[{SYMBOLS}]")
 """A tag by its look: it means something wherever it is."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 _ANYTHING = re.compile("(?P<whole>)")
@@ -94,7 +94,7 @@ class CompiledPairs:
             (quote, inner): TextEnds(
                 (quote,),
                 structure,
-                behind=re.compile(behind.replace("[\ud800", f"(?!{re.escape(quote)})[\ud800")),
+                behind=re.compile(behind.replace(f"[{SYMBOLS}", f"(?!{re.escape(quote)})[{SYMBOLS}")),
                 escapes=quote in ESCAPING,
             )
             for quote in filter(None, (*ESCAPING, self.quote))
@@ -281,7 +281,7 @@ class CompiledDescription:
 
     def _encoded(self, piece: Piece) -> str:
         if isinstance(piece, Control):
-            return self.alphabet.symbol(piece.spelling) or "\udfff"
+            return self.alphabet.symbol(piece.spelling) or UNKNOWN
         return SYMBOL.sub("\ufffd", piece)
 
     def begun(self, prompt: str) -> str:
@@ -380,4 +380,4 @@ def _string_end(another: str, form: CallForm) -> str:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
-    return f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})"
+    return rf"\s*(?:\Z|(?P<control>[{SYMBOLS}])|{another}|{call})"

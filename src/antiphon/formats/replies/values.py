@@ -12,7 +12,7 @@ from .ends import Enclosed, no_key
 from .json_text import json_inside
 from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, begun, json_string, typed
 from .messages import Messages
-from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
+from .source import SYMBOL, SYMBOLS, Marks, PlainTexts, Put, Reading, Source
 
 
 class ArgumentsWriter:
@@ -325,7 +325,7 @@ class _LiteralScan:
         self._another = pairs.another
         self._marks = Marks((pairs.quote, *form.bounds.literals))
         self._special = re.compile(
-            "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
+            "|".join((rf"[\"'{{}}\[\](),{SYMBOLS}]", *map(re.escape, self._marks.longest_first)))
         )
 
     def read(self) -> Reading[bool]:

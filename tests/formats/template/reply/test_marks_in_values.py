@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from itertools import cycle
 from typing import Any
 
@@ -70,6 +71,13 @@ def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
     for control in (True, False):
         messages, _ = read(name, scanned(name, reply, control=control), control=control)
         assert calls_of(messages) == [("functions.f", ARGUMENTS), ("functions.f", {"a": "z"})]
+
+
+def test_one_file_knows_which_characters_stand_for_controls() -> None:
+    folder = files("antiphon.formats.replies")
+    sources = {one.name: one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".py")}
+    known = [name for name, text in sources.items() if re.search("(?i)ud800|udfff|0xd800", text)]
+    assert known == ["source.py"]
 
 
 XML, GLM, DSML, K3, GEMMA = (f"table: {name}" for name in ("XML parameters", "GLM", "DSML 4", "Kimi K3", "Gemma 4"))
