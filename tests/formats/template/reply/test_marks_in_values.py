@@ -64,6 +64,16 @@ def test_a_mark_of_the_format_within_a_string_of_a_call_is_text(name: str, contr
         assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (reply, codes)
 
 
+@pytest.mark.parametrize("name", CALLED)
+def test_a_whole_mark_of_the_format_within_any_string_of_a_call_is_text(name: str) -> None:
+    description = DESCRIPTIONS[name]
+    for mark in sorted({text.strip() for text in description.literals} - {"", *description.ends}):
+        for arguments in ({**ARGUMENTS, "a": f"say {mark} now"}, {**ARGUMENTS, "c": {"a": f"{mark} it"}}):
+            reply = "".join(said(name, [("f", arguments), ("f", {"a": "z"})]))
+            messages, codes = read(name, scanned(name, reply))
+            assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (reply, codes)
+
+
 @pytest.mark.parametrize("blanks", ["", " ", "\n\n"])
 @pytest.mark.parametrize("name", CALLED)
 def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
@@ -81,6 +91,9 @@ def test_one_file_knows_which_characters_stand_for_controls() -> None:
 
 
 XML, GLM, DSML, K3, GEMMA = (f"table: {name}" for name in ("XML parameters", "GLM", "DSML 4", "Kimi K3", "Gemma 4"))
+NESTED = "invoke, nested"
+PRE = "]<]minimax[>["
+NESTED_CALL = f'{PRE}<tool_call>\n{PRE}<invoke name="f">'
 R1 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
 OPEN = "<tool_call>\n<function=f>\n"
 CLOSE = "</function>\n</tool_call>"
@@ -97,6 +110,10 @@ CLOSE = "</function>\n</tool_call>"
         (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x<arg_key>b</arg_key><arg_value>3</arg_value></tool_call>",
          [{"a": "x", "b": 3}]),
         (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x</tool_call>\nSo.", [{"a": "x"}]),
+        (NESTED, f"{NESTED_CALL}{PRE}<c>{PRE}<a>x{PRE}</c>{PRE}<b>3{PRE}</b>{PRE}</invoke>\n{PRE}</tool_call>",
+         [{"c": {"a": "x"}, "b": 3}]),
+        (NESTED, f"{NESTED_CALL}{PRE}<a>x{PRE}<b>3{PRE}</b>\n{PRE}<invoke name=\"f\">{PRE}</invoke>{PRE}</tool_call>",
+         [{"a": "x", "b": 3}, {}]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("control", [True, False])
