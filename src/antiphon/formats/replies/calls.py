@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
-from .literal import Schema
+from .literal import Schema, whole_characters
 from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
 from .values import ArgumentsWriter, ValueReader
@@ -284,7 +284,7 @@ class CallReader:
             raise Malformed
         text = yield from self._json_value()
         try:
-            return str(json.loads(text))
+            return whole_characters(str(json.loads(text)))
         except ValueError:
             raise Malformed(text) from None
 
