@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 
+from antiphon.tokens import well_formed
+
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
-from .literal import Schema, whole_characters
+from .literal import Schema
 from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
 from .values import ArgumentsWriter, ValueReader
@@ -284,7 +286,7 @@ class CallReader:
             raise Malformed
         text = yield from self._json_value()
         try:
-            return whole_characters(str(json.loads(text)))
+            return well_formed(str(json.loads(text)))
         except ValueError:
             raise Malformed(text) from None
 

@@ -20,9 +20,10 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError, Position
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
+from antiphon.tokens import well_formed
 
 from .json_text import json_inside
-from .literal import whole_characters, whole_escapes
+from .literal import whole_escapes
 from .source import SYMBOL, Source
 
 FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
@@ -232,7 +233,7 @@ def unquoted(value: str, *, cut: bool = False) -> str:
     """The arguments that a JSON string spells, one that was cut as far as it came; as they are where it is none."""
     try:
         given = str(json.loads(whole_escapes(value) + '"' if cut else value, strict=False))
-        return whole_characters(given) or "{}" * (not cut)
+        return well_formed(given) or "{}" * (not cut)
     except ValueError:
         return value
 
@@ -243,4 +244,4 @@ def id_of(value: str) -> str | None:
         found = json.loads(value)
     except ValueError:
         return None
-    return whole_characters(found) if isinstance(found, str) and found else None
+    return well_formed(found) if isinstance(found, str) and found else None
