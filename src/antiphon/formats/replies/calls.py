@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 
-from antiphon.tokens import well_formed
-
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
-from .literal import Schema
+from .literal import Schema, whole_pairs
 from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
 from .values import ArgumentsWriter, ValueReader
@@ -286,7 +284,7 @@ class CallReader:
             raise Malformed
         text = yield from self._json_value()
         try:
-            return well_formed(str(json.loads(text)))
+            return str(json.loads(whole_pairs(text)))
         except ValueError:
             raise Malformed(text) from None
 

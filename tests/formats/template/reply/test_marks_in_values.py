@@ -171,6 +171,7 @@ def test_a_string_that_ends_with_a_backslash_where_the_reply_does_is_all_of_the_
     ("name", "reply", "arguments"),
     [
         (XML, "<tool_call>\n<function=f/>\n</tool_call>", {}),
+        ("hermes", r'<tool_call>{"name": "f", "arguments": "{\"a\": \"a <think>\"}"}</tool_call>', {"a": "a <think>"}),
         (DSML, '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f"/>\n</｜DSML｜tool_calls>', {}),
         (XML, f"{OPEN}<parameter=d/>\n<parameter=b>\n3\n</parameter>\n{CLOSE}", {"d": "", "b": 3}),
         (K3, '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="q&amp;a" type="string"'
