@@ -12,7 +12,7 @@ from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from kit.api import END as CHATML_END
-from kit.api import call, ids, running, scripted
+from kit.api import call, ids, request, running, scripted
 from kit.responses import (
     CALL,
     CHANNEL,
@@ -293,6 +293,22 @@ def test_a_custom_tool_takes_free_text() -> None:
             {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "7"},
         ]
         assert respond(base, {"input": history, "tools": [shell]}).status == 200
+
+
+def test_half_a_pair_of_surrogates_that_a_model_escapes_is_stored_as_what_was_sent(toolbox: Toolbox) -> None:
+    half = "\\ud83d"
+    script = turns(
+        ids(*call("browser__search", f'{{"query": "{half}"}}'), CHATML_END),
+        ids(*call("python__exec", f'{{"code": "print(1)#{half}"}}'), CHATML_END),
+        ids(*call("shell", f'{{"input": "ls {half}"}}'), CHATML_END),
+    )
+    tools = [{"type": "web_search"}, {"type": "code_interpreter"}, {"type": "custom", "name": "shell"}]
+    with running(responses_app(small=scripted(script), tools=toolbox)) as base:
+        got = respond(base, {"tools": tools})
+        assert got.status == 200
+        search, code, shell = got.json["output"]
+        assert (search["action"]["query"], code["code"], shell["input"]) == ("\ufffd", "print(1)#\ufffd", "ls \ufffd")
+        assert request(base, "GET", f"/v1/responses/{got.json['id']}").json["output"] == got.json["output"]
 
 
 def test_a_model_that_knows_functions_only_has_the_same_tools(toolbox: Toolbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -154,3 +155,17 @@ def test_arguments_that_cannot_be_written_are_refused(required: Any) -> None:
     with pytest.raises(RequestError) as refused:
         matcher(TAGGED, {**closed(a=required), "required": ["a"]})
     assert refused.value.param == "parameters"
+
+
+@pytest.mark.parametrize("schema", [True, closed(a={"type": "array", "items": {"type": "string"}}, b=closed(c=True))])
+@pytest.mark.parametrize(("indent", "signs"), [(2, (",", ": ")), ("\t", (",", ":")), (None, (" , ", " : "))])
+@pytest.mark.parametrize(
+    ("spelling", "before", "after"),
+    [(TAGGED, "<p=v>\n", "\n</p>\n"), (AS_JSON, "<k>v</k><v>", "</v>"), (PYTHONIC, "v=", "")],
+)
+def test_json_in_a_value_may_have_blanks_and_line_breaks(
+    spelling: Spelling, before: str, after: str, schema: Any, indent: Any, signs: tuple[str, str]
+) -> None:
+    text = json.dumps({"a": ["x", "y z"], "b": {"c": "it's"}}, indent=indent, separators=signs)
+    text = text.replace("}", " }") if indent is None else text
+    assert admits(spelling, closed(v=schema), before + text + after), text

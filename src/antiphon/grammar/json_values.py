@@ -175,7 +175,7 @@ _NUMBERS = frozenset(["integer", "number"])
 _NESTED = frozenset(["array", "object"])
 _EXACT = 2**53
 _COMPACT = {sign: quoted(sign) for sign in ",:[{]}"}
-_SPACED = {sign: f"/{'' if sign in '[{' else GAP}{quote(sign)}{'' if sign in ']}' else GAP}/" for sign in ",:[{]}"}
+SPACED = {sign: f"/{'' if sign in '[{' else GAP}{quote(sign)}{'' if sign in ']}' else GAP}/" for sign in ",:[{]}"}
 """The signs of JSON with the blanks beside them: each place between two has those of one sign."""
 _SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
 
@@ -188,7 +188,7 @@ class JsonWriter:
         self._root = root
         self._digits = digits
         self._any_whitespace = any_whitespace
-        self._sign = {sign: rules.rule("SIGN", body) for sign, body in _SPACED.items()} if any_whitespace else _COMPACT
+        self._sign = {sign: rules.rule("SIGN", body) for sign, body in SPACED.items()} if any_whitespace else _COMPACT
         self._comma, self._colon = self._sign[","], self._sign[":"]
         self._written = {*_NUMBERS, "string", *(_NESTED if any_whitespace else ())}
         self._known: dict[int, bool] = {}

@@ -12,13 +12,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
 from .grammar import ValueSpelling
-from .json_values import JsonWriter
-from .rules import CHARACTER, Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
+from .json_values import SPACED, JsonWriter
+from .rules import (
+    CHARACTER,
+    GAP,
+    Part,
+    Rules,
+    any_text,
+    listed_items,
+    of_type,
+    quoted,
+    resolved,
+    sequence,
+    target,
+    types_of,
+)
 
 MOST_COUNTED = 256
 """How many characters of a string are counted: beyond, the engine's lexer gives up."""
@@ -34,21 +48,22 @@ _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 class LiteralStyle(msgspec.Struct, frozen=True, kw_only=True):
     """``python``: Python's words and quotes besides JSON's. ``quote`` is round strings that have no escapes, and then
     names are bare and in alphabetical order. No string spells a text of ``avoid``. ``closes``: the signs before which a
-    quote is the end of one of Python's strings.
+    quote is the end of one of Python's strings; ``inside`` brackets the blanks between are the string's.
     """
 
     python: bool = False
     quote: Control | str = ""
     avoid: tuple[str, ...] = ()
     closes: str = r",:)\]}"
+    inside: bool = False
 
     @property
     def comma(self) -> str:
-        return '","' if self.quote else "/, ?/"
+        return '","' if self.quote else SPACED[","]
 
     @property
     def colon(self) -> str:
-        return '":"' if self.quote else "/: ?/"
+        return '":"' if self.quote else SPACED[":"]
 
     def word(self, value: bool | None) -> str:
         """A truth value, or none."""
@@ -121,6 +136,11 @@ class LiteralWriter:
         return self._fixed_string(name)
 
     @property
+    def _inside(self) -> LiteralWriter:
+        """Writes what is inside brackets."""
+        return LiteralWriter(self._rules, replace(self._style, inside=True), self._root, self._relax)
+
+    @property
     def _marks(self) -> tuple[str, ...]:
         return ('"', "'") if self._style.python else ('"',)
 
@@ -162,19 +182,20 @@ class LiteralWriter:
         )
 
     def _anything(self) -> str:
-        item = self.anything()
+        item, name = self._inside.anything(), self._inside.any_name()
         number = JsonWriter(self._rules, {"type": "number"}).text()
         simple = [self.string({}), number, *map(self._style.word, (True, False, None))]
         listed = self._bracketed("[]", sequence(self._rules, [], more=self._part(item)))
-        members = sequence(self._rules, [], more=self._part(f"{self._any_name()} {self._style.colon} {item}"))
+        members = sequence(self._rules, [], more=self._part(f"{name} {self._style.colon} {item}"))
         return f"({' | '.join([*simple, listed, self._bracketed('{}', members)])})"
 
-    def _any_name(self) -> str:
+    def any_name(self) -> str:
         return self._rules.rule("NAME", _WORD) if self._style.quote else self.string({})
 
     def _array(self, node: dict[str, Any], where: str) -> str:
-        prefix = [self.value(part, f"{where}.prefixItems[{i}]") for i, part in enumerate(node.get("prefixItems", ()))]
-        item = self.value(node.get("items", True), f"{where}.items")
+        value = self._inside.value
+        prefix = [value(part, f"{where}.prefixItems[{i}]") for i, part in enumerate(node.get("prefixItems", ()))]
+        item = value(node.get("items", True), f"{where}.items")
         least, most = int(node.get("minItems", 0)), node.get("maxItems")
         return self._bracketed("[]", listed_items(prefix, item, least, most, self._style.comma))
 
@@ -182,7 +203,7 @@ class LiteralWriter:
         parts = []
         properties, required = node.get("properties", {}), node.get("required", ())
         for name in self._style.ordered(list(properties)):
-            spelled, value = self.name(name), self.value(properties[name], f"{where}.properties.{name}")
+            spelled, value = self.name(name), self._inside.value(properties[name], f"{where}.properties.{name}")
             if spelled is not None and value is not None:
                 parts.append(self._part(f"{spelled} {self._style.colon} {value}", name in required))
             elif name in required:
@@ -198,8 +219,8 @@ class LiteralWriter:
         for key in ("patternProperties", "minProperties", "maxProperties"):
             if key in node:
                 self._relax(key, f"{where}.{key}")
-        value = self.value(other_members(node), f"{where}.additionalProperties")
-        return None if value is None else f"{self._any_name()} {self._style.colon} {value}"
+        value = self._inside.value(other_members(node), f"{where}.additionalProperties")
+        return None if value is None else f"{self._inside.any_name()} {self._style.colon} {value}"
 
     def _fixed_string(self, text: str) -> str | None:
         if self._style.quote:
@@ -225,13 +246,15 @@ class LiteralWriter:
         character = rf"[^{mark}\\]|\\(?s:.)"
         if counted == "*":
             character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\{self._style.closes}]|\\(?s:.))"
-        return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}/")
+        blanks = GAP if self._style.inside else ""
+        return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}{blanks}/")
 
     def _terminal(self, pattern: str) -> str:
         return self._rules.rule("STRING", self._rules.clear(pattern, self._style.avoid))
 
     def _bracketed(self, brackets: str, inside: str) -> str:
-        return " ".join(filter(None, [quoted(brackets[0]), inside, quoted(brackets[1])]))
+        opens, closes = (quoted(sign) if self._style.quote else SPACED[sign] for sign in brackets)
+        return " ".join(filter(None, [opens, inside, closes]))
 
 
 _NOTHING = '%json {"enum": []}'

@@ -76,6 +76,26 @@ def test_cutting_a_reply_anywhere_gives_the_same_messages() -> None:
             assert _streamed(parts) == [message.text for message in messages(parts)], text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'{"tool": "write_file", "id": "\ud83d1", "input": {"path": "\ud83da", "content": "\udc00"}}',
+        r'{"tool": "write_file", "id": "\ud83d1", "input": "{\"path\": \"\ud83da\", \"content\": \"\\udc00\"}"}',
+    ],
+)
+def test_half_a_pair_of_surrogates_in_a_call_is_no_character_of_it(text: str) -> None:
+    (call,) = messages(read([text]))
+    assert json.loads(call.text) == {"path": "\ufffda", "content": "\ufffd"}
+    assert call.call_id == "\ufffd1"
+
+
+def test_blanks_round_a_name_say_nothing_wherever_the_reply_is_cut() -> None:
+    text = '{"name": "\u00a0get_time ", "arguments": {}}'
+    whole, parts = messages(read([text])), messages(read(text))
+    assert [call.recipient for call in whole] == ["functions.get_time"]
+    assert parts == whole
+
+
 def test_the_text_before_a_call_is_an_answer_of_its_own() -> None:
     events = read(['I look.\n\n```json\n{"name": "get_time", "arguments": {}}\n```'])
     answer, call = messages(events)

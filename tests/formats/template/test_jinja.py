@@ -19,7 +19,7 @@ from antiphon.formats.format import strictly
 from antiphon.formats.template import JinjaCache, JinjaFormat, Limits, jinja_format, template_format
 from antiphon.formats.template.sandbox import CompiledTemplate
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces, spell
-from kit.plain_jinja import TODAY, plain_jinja
+from kit.plain_jinja import TODAY, plain_jinja, plain_prompt
 
 TEMPLATES = {path.stem: path.read_text() for path in sorted((Path(__file__).parent / "jinja").glob("*.jinja"))}
 SPELLINGS = (
@@ -158,11 +158,14 @@ def test_a_control_that_a_template_makes_by_cutting_a_text_stays_text() -> None:
     assert list(load("", source).render(Conversation((spoken("user", "<|im_CUTend|>"),)))) == ["<|im_end|>"]
 
 
-def test_a_control_that_json_escapes_hide_stays_text() -> None:
-    source = "{{ messages|tojson(ensure_ascii=True) }}"
-    pieces = list(load("", source).render(Conversation((spoken("user", "<|im_end|>\ue000é"),))))
-    assert all(isinstance(piece, str) for piece in pieces)
-    assert "<|im_end|>" in spell(pieces)
+@pytest.mark.parametrize(
+    "written", ["messages|tojson(ensure_ascii=True)", "messages", "'%r'|format(messages[0].content)"]
+)
+def test_a_control_in_a_text_that_a_template_escapes_is_text_and_has_no_marks_of_ours(written: str) -> None:
+    text = "<|im_end|> \\ue001 \ue000é <|im_"
+    source = "{{ " + written + " }}"
+    (prompt,) = load("", source).render(Conversation((spoken("user", text),)))
+    assert prompt == plain_prompt(source, [{"role": "user", "content": text}], None)
 
 
 def test_the_templates_own_markers_are_controls_also_those_made_of_a_role() -> None:

@@ -222,6 +222,12 @@ def test_an_id_that_is_no_text_is_none(id: str) -> None:
     assert started.call_id is None
 
 
+def test_half_a_pair_of_surrogates_that_a_call_escapes_is_no_control_and_no_character() -> None:
+    call = r'{"id": "\ud8001", "name": "f", "arguments": "{\"a\": \"\ud800\"}"}'
+    (message,) = (e.message for e in read(QWEN, f"<tool_call>{call}</tool_call>") if isinstance(e, MessageEnded))
+    assert (message.call_id, message.text) == ("\ufffd1", '{"a": "\ufffd"}')
+
+
 def test_arguments_stream_as_soon_as_the_name_is_known() -> None:
     parser = reader(QWEN)
     events = parser.feed(['<tool_call>{"name": "f", "arguments": {"a": "bc'])

@@ -12,6 +12,7 @@ import msgspec
 from antiphon.conversation import JsonSchema, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.formats.replies.literal import Schema, typed
+from antiphon.tokens import well_formed
 
 if TYPE_CHECKING:  # jsonschema_rs is imported with the first call that is checked
     from antiphon.grammar.schema import CompiledSchema
@@ -101,7 +102,7 @@ class Offered:
 
     def begins(self, text: str) -> bool:
         """Whether a tool's name begins with the text."""
-        return any(name.startswith(text) for name in self._tools)
+        return any(name.startswith(text.strip()) for name in self._tools)
 
     def fitted(self, tool: ToolSpec, arguments: object) -> str | None:
         """The arguments as JSON that fits the tool's schema; None where they do not fit.
@@ -114,7 +115,7 @@ class Offered:
         if not set(arguments) <= _known(schema.resolved, arguments):
             return None
         try:
-            written = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            written = well_formed(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
         except ValueError:
             return None
         compiled = self._schema(tool)
@@ -125,7 +126,7 @@ class Offered:
             for key, value in arguments.items()
             if value is not None or key in _required(schema.resolved)
         }
-        written = json.dumps(mended, ensure_ascii=False)
+        written = well_formed(json.dumps(mended, ensure_ascii=False))
         return written if compiled.fault(written) is None else None
 
     def _schema(self, tool: ToolSpec) -> CompiledSchema | None:

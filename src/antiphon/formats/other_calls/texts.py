@@ -18,6 +18,7 @@ from typing import Any
 from antiphon.conversation import ToolSpec
 from antiphon.formats.replies.json_text import JsonScan
 from antiphon.formats.replies.literal import CLOSES, as_json, leading
+from antiphon.tokens import well_formed
 
 from .offered import (
     ARGUMENT_KEYS,
@@ -270,7 +271,7 @@ class _Reader:
         fitted = self._offered.fitted(tool, arguments)
         if fitted is None:
             raise _NoCallError
-        return FoundCall(tool, fitted, call_id if isinstance(call_id, str) and call_id else None)
+        return FoundCall(tool, fitted, well_formed(call_id) if isinstance(call_id, str) and call_id else None)
 
     def _functions(self, text: str) -> tuple[list[FoundCall], str]:
         """``<function=NAME>``, inside it parameters as tags of their own, or one JSON object."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
-from .literal import Schema
+from .literal import Schema, whole_pairs
 from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
 from .values import ArgumentsWriter, ValueReader
@@ -284,7 +284,7 @@ class CallReader:
             raise Malformed
         text = yield from self._json_value()
         try:
-            return str(json.loads(text))
+            return str(json.loads(whole_pairs(text)))
         except ValueError:
             raise Malformed(text) from None
 
@@ -372,7 +372,7 @@ class CallReader:
         if not goes_on and (not self._form.closes or self._form.id_behind.literals):
             behind = yield from self._source.after_blanks()
             goes_on = call.is_broken or (bool(behind) and behind in ',:]}"')
-        if call.headed and goes_on:
+        if (call.headed or self._form.closes) and goes_on:
             text, mark = yield from self._source.text_until(self._form.bounds)
             self._source.put_back(mark)
             if text := text.rstrip():

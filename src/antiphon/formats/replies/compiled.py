@@ -14,12 +14,12 @@ from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
 from .ends import Structure, TextEnds
 from .json_text import JsonScan, json_inside
 from .literal import ESCAPING
-from .source import SYMBOL, Alphabet, Marks, PlainTexts
+from .source import SYMBOL, SYMBOLS, UNKNOWN, Alphabet, Marks, PlainTexts
 
-_INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
+_INNER_END = rf"\s*(?:\Z|(?P<end>[,:)\]}}]|[{SYMBOLS}]))"
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
-_TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
+_TAG = re.compile(rf"<[^<>\n]+>|\[[^\[\]\n]+\]|[{SYMBOLS}]")
 """A tag by its look: it means something wherever it is."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 _ANYTHING = re.compile("(?P<whole>)")
@@ -44,6 +44,7 @@ class CompiledValue:
 
     def __init__(self, value: Value, alphabet: Alphabet) -> None:
         before = alphabet.encode(value.before)
+        self._value, self._alphabet = value, alphabet
         self.reads = value.reads
         self.words = _words(value.before, alphabet)
         self.layout = before[len(before.rstrip()) :] if before.strip() else ""
@@ -59,6 +60,14 @@ class CompiledValue:
         self.ends = TextEnds((before + core, core), structure, layout=layout, rest=self.rest)
         self.plain = PlainTexts(self.ends.marks.begins, json_inside)
         """Texts that may continue a string."""
+
+    def of(self, key: str) -> CompiledValue:
+        """The form of the text by this key: itself, where its close does not name the key."""
+        if self.reads != "nested":
+            return self
+        own = CompiledValue(replace(self._value, after=self._value.after.replace("{key}", key)), self._alphabet)
+        own.bound_by(self.ends.structure)
+        return own
 
 
 class CompiledPairs:
@@ -82,19 +91,23 @@ class CompiledPairs:
         self.another = re.compile(rf".\s*(?:\Z|{another})")
         """A bracket with another argument behind it."""
         self._behind = {True: _INNER_END, False: _string_end(another, form)}
+        name = rf"(?:\Z|[^/\s<>\"'=][^\s<>\"'=]{{0,127}}?(?:\Z|{re.escape(values[0].words[0][0])}(?P<member>)))"
+        self.inner = re.compile(rf"\s*{_gradual(map(re.escape, self.key), name, blanks='')}")
+        """How a value begins whose members are tags of their own."""
 
     def bound_by(self, structure: Structure, marks: Collection[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a value."""
         self.between = Marks((self.key, *marks))
         """Marks between two pairs, and behind the last."""
         self.value_marks = Marks((*self.value_marks.literals, *marks))
+        self.key_marks = Marks((*self.key_marks.literals, *(mark for mark in marks if mark.startswith(self.key))))
         for value in (*self.values.values(), *(longer for _, longer in self.longer.values())):
             value.bound_by(structure)
         self.strings = {
             (quote, inner): TextEnds(
                 (quote,),
                 structure,
-                behind=re.compile(behind.replace("[\ud800", f"(?!{re.escape(quote)})[\ud800")),
+                behind=re.compile(behind.replace(f"[{SYMBOLS}", f"(?!{re.escape(quote)})[{SYMBOLS}")),
                 escapes=quote in ESCAPING,
             )
             for quote in filter(None, (*ESCAPING, self.quote))
@@ -281,7 +294,7 @@ class CompiledDescription:
 
     def _encoded(self, piece: Piece) -> str:
         if isinstance(piece, Control):
-            return self.alphabet.symbol(piece.spelling) or "\udfff"
+            return self.alphabet.symbol(piece.spelling) or UNKNOWN
         return SYMBOL.sub("\ufffd", piece)
 
     def begun(self, prompt: str) -> str:
@@ -365,10 +378,10 @@ def _beginning(form: CallForm) -> re.Pattern[str]:
     return re.compile(_gradual((*bracket, _NAME, after), then=f"(?:{key}{close})"))
 
 
-def _gradual(steps: Iterable[str], then: str = "(?P<whole>)") -> str:
+def _gradual(steps: Iterable[str], then: str = "(?P<whole>)", *, blanks: str = r"\s{0,8}") -> str:
     """A pattern of the steps one after the other, and of a text that ends before all of them are there."""
     for step in reversed(list(steps)):
-        then = rf"\s{{0,8}}(?:\Z|{step}{then})"
+        then = rf"{blanks}(?:\Z|{step}{then})"
     return then
 
 
@@ -380,4 +393,4 @@ def _string_end(another: str, form: CallForm) -> str:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
-    return f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})"
+    return rf"\s*(?:\Z|(?P<control>[{SYMBOLS}])|{another}|{call})"

@@ -192,7 +192,7 @@ class Enclosed:
         text, last, base = self._source.text, self._source.last and not self._source.cut, self._source.at
         mark, span, here = text[start:end], (start - base, end - base), (start - base, start - base)
         if mark == "\\":
-            return end + 1 if end < len(text) else None
+            return end + 1 if end < len(text) else end if last else None
         if mark in self._ends.closes:
             counts = self._ends.counts(text, end, last=last)
             if counts is None:

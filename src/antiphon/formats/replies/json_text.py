@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from .literal import CLOSES, OPENS
-from .source import PlainTexts
+from .source import SYMBOLS, PlainTexts
 
 
 def json_inside(text: str) -> str:
@@ -20,7 +20,7 @@ def json_inside(text: str) -> str:
 Signs = dict[str, re.Pattern[str]]
 """Characters with a meaning, outside strings (the empty key) and in those of each quote."""
 _JSON: Signs = {"": re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]'), '"': re.compile('["\\\\\n]')}
-_NAMES: Signs = {**_JSON, '"': re.compile('["\\\\\n\ud800-\udfff]')}
+_NAMES: Signs = {**_JSON, '"': re.compile(f'["\\\\\n{SYMBOLS}]')}
 _BROKEN: Signs = {
     "": re.compile(r"""["'{}\[\]]"""),
     '"': re.compile(r'["\\]'),

@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import JsonSchema, ToolSpec
+from antiphon.tokens import well_formed
 
 MOST_DEEP = 64
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
@@ -45,6 +46,7 @@ _WHOLE_ESCAPES = re.compile(
     r"(?s:(?:[^\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
     r"|\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}|\\[^uxU])*)"
 )
+_HALF = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 _CUT_NUMBER = re.compile(r"-?(?:\d[\d.eE+-]*)?")
 ESCAPING = ("'", '"')
 """Quotes of strings with escapes."""
@@ -230,11 +232,9 @@ def json_string(text: str) -> str | None:
     return json.dumps(_plain(inner) if "\\" in inner else inner, ensure_ascii=False)
 
 
-def whole_characters(text: str) -> str:
-    """The text with pairs of surrogates joined, and those that stand alone replaced."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def whole_pairs(text: str) -> str:
+    """The JSON text, in which an escape of half a pair of surrogates is one of U+FFFD."""
+    return _HALF.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
 
 
 def whole_escapes(text: str) -> str:
@@ -250,9 +250,9 @@ def _plain(text: str) -> str:
 
 def _unescaped(found: re.Match[str]) -> str:
     if units := found.group(1):
-        return whole_characters("".join(chr(int(unit, 16)) for unit in units.split("\\u")[1:]))
+        return well_formed("".join(chr(int(unit, 16)) for unit in units.split("\\u")[1:]))
     code = found.group(2) or found.group(3)
-    return whole_characters(chr(int(code, 16))) if code else _ESCAPES.get(found.group(4), found.group(4))
+    return well_formed(chr(int(code, 16))) if code else _ESCAPES.get(found.group(4), found.group(4))
 
 
 ANY = frozenset(("string", "integer", "number", "boolean", "null", "object", "array"))

@@ -22,7 +22,7 @@ from antiphon.errors import ParseError, Position
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
 
 from .json_text import json_inside
-from .literal import whole_escapes
+from .literal import whole_escapes, whole_pairs
 from .source import SYMBOL, Source
 
 FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
@@ -231,7 +231,8 @@ def name_in(call_id: str, pattern: str) -> str:
 def unquoted(value: str, *, cut: bool = False) -> str:
     """The arguments that a JSON string spells, one that was cut as far as it came; as they are where it is none."""
     try:
-        return str(json.loads(whole_escapes(value) + '"' if cut else value, strict=False)) or "{}" * (not cut)
+        string = whole_pairs(whole_escapes(value) + '"' if cut else value)
+        return str(json.loads(string, strict=False)) or "{}" * (not cut)
     except ValueError:
         return value
 
@@ -239,7 +240,7 @@ def unquoted(value: str, *, cut: bool = False) -> str:
 def id_of(value: str) -> str | None:
     """The id that a JSON text spells; None for what is none."""
     try:
-        found = json.loads(value)
+        found = json.loads(whole_pairs(value))
     except ValueError:
         return None
     return found if isinstance(found, str) and found else None

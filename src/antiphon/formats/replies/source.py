@@ -16,8 +16,12 @@ from antiphon.tokens import Control
 # string, and text that spells a control is not the control.
 
 _FIRST = 0xD800
-_MOST = 0x800
-SYMBOL = re.compile("[\ud800-\udfff]")
+_MOST = 0x7FF
+SYMBOLS = "\ud800-\udfff"
+"""The range of those characters, as a class of a pattern has it."""
+UNKNOWN = "\udfff"
+"""A control that no literal spells."""
+SYMBOL = re.compile(f"[{SYMBOLS}]")
 
 
 class Alphabet:

@@ -12,7 +12,7 @@ from .ends import Enclosed, no_key
 from .json_text import json_inside
 from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, begun, json_string, typed
 from .messages import Messages
-from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
+from .source import SYMBOL, SYMBOLS, Marks, PlainTexts, Put, Reading, Source
 
 
 class ArgumentsWriter:
@@ -59,45 +59,74 @@ class ArgumentsWriter:
 # Reads values whose members are tags of their own.
 
 
+Expects = Callable[[str], bool]
+"""Whether a key may be the next one."""
+
+
 class NestedReader:
-    """Reads one such value. ``taken`` is all of its text so far, with its marks: what remains of one that is cut."""
+    """Reads one such value. ``taken`` is all of its text so far, with its marks: what remains of one that is cut.
+
+    ``enclosed`` reads a text up to its close, as `ValueReader` does.
+    """
 
     def __init__(
-        self, source: Source, messages: Messages, form: CompiledForm, pairs: CompiledPairs, value: CompiledValue
+        self,
+        source: Source,
+        messages: Messages,
+        form: CompiledForm,
+        pairs: CompiledPairs,
+        value: CompiledValue,
+        enclosed: Callable[[CompiledValue, Put, Expects], Reading[bool]],
     ) -> None:
         self.taken: list[str] = []
         self.broke = False
         """Text stands between members."""
         self._source = source
         self._messages = messages
+        self._value = value
+        self._enclosed = enclosed
+        self._inner = pairs.inner
         self._closes = value.after.partition("{key}")[0]
         self._bounds = form.value_bounds
         self._marks = Marks((pairs.key, self._closes, *self._bounds))
         self._name_end = Marks((value.words[0],))
 
-    def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[tuple[str, bool]]:
+    def read(self, key: str, schema: Schema, expects: Expects, depth: int = 0) -> Reading[tuple[str, bool]]:
         """The value of ``key`` as JSON, and whether it came whole; the beginning of its JSON where it did not."""
-        text = ""
+        has_text = depth > MOST_DEEP or schema.kinds.isdisjoint(("array", "object"))
+        if has_text or not (yield from self._source.begins(self._inner)):
+            return (yield from self._without_members(key, schema, expects))
         members: list[tuple[str, str]] = []
+
+        def next_one(name: str) -> bool:
+            is_new = schema.may_have(name) and all(name != other for other, _ in members)
+            return is_new or name == f"/{key}" or expects(name)
+
         while True:
             between, mark = yield from self._text(self._marks)
-            text += between
             name, end = (yield from self._text(self._name_end)) if mark and mark not in self._bounds else ("", "")
+            self.broke = self.broke or bool(between.strip())
             if not end:
                 self._source.left += mark + name if mark not in self._bounds else ""
-                self.broke = self.broke or bool(members and text.strip())
-                return (_joined(members, schema)[:-1] if members else _typed_so_far(text, schema)), False
-            if mark == self._closes or depth > MOST_DEEP:
-                stray = (name if name != key else "", text if members else "")
-                self.broke = self.broke or bool(stray[1].strip())
-                for each in filter(str.strip, stray):
-                    self._messages.incident("malformed_argument", self._source.position, each)
-                return (_joined(members, schema) if members else _leaf(text, schema)), True
-            of_member = schema.items if name == "item" else schema.member(name)
-            inner, whole = yield from self.read(name, of_member, depth + 1)
+                return _joined(members, schema)[:-1], False
+            if mark == self._closes:
+                for stray in filter(str.strip, (name if name != key else "", between)):
+                    self._messages.incident("malformed_argument", self._source.position, stray)
+                return _joined(members, schema), True
+            inner, whole = yield from self.read(
+                name, schema.items if name == "item" else schema.member(name), next_one, depth + 1
+            )
             members.append((name, inner))
             if not whole:
                 return _joined(members, schema)[:-1], False
+
+    def _without_members(self, key: str, schema: Schema, expects: Expects) -> Reading[tuple[str, bool]]:
+        parts: list[str] = []
+        own = self._value.of(key)
+        whole = yield from self._enclosed(own, parts.append, expects)
+        text = "".join(parts)
+        self.taken += (text, own.after * whole)
+        return (_leaf if whole else _typed_so_far)(text, schema), whole
 
     def _text(self, marks: Marks) -> Reading[tuple[str, str]]:
         """As `Source.text_until`; a mark that ends the call stays."""
@@ -243,14 +272,14 @@ class ValueReader:
             return value.plain
 
         self._writer.quote()
-        whole = yield from self._enclosed(value, put)
+        whole = yield from self._enclosed(value, put, self._expects)
         if whole:
             self._writer.quote()
         return whole
 
-    def _enclosed(self, value: CompiledValue, put: Put) -> Reading[bool]:
+    def _enclosed(self, value: CompiledValue, put: Put, expects: Expects) -> Reading[bool]:
         """A text up to its end; False where the reply was cut in it."""
-        closed = yield from Enclosed(self._source, value.ends, put, self._expects).read()
+        closed = yield from Enclosed(self._source, value.ends, put, expects).read()
         for word in value.rest if closed else ():
             yield from self._source.skip(word)
         if closed is False:
@@ -266,8 +295,8 @@ class ValueReader:
         if value.reads == "literal":
             return (yield from self._literal(schema))
         if value.reads == "nested":
-            nested = NestedReader(self._source, self._messages, self._form, self._pairs, value)
-            text, whole = yield from nested.read(key, schema)
+            nested = NestedReader(self._source, self._messages, self._form, self._pairs, value, self._enclosed)
+            text, whole = yield from nested.read(key, schema, self._expects)
             if not whole and self._source.goes_on:
                 self._messages.incident("unclosed_argument", self._source.position, key)
             if whole:
@@ -275,7 +304,7 @@ class ValueReader:
             as_written = nested.broke or self._source.goes_on or not self._source.cut
             return json.dumps("".join(nested.taken), ensure_ascii=False)[:-1] if as_written else text, False
         parts: list[str] = []
-        whole = yield from self._enclosed(value, parts.append)
+        whole = yield from self._enclosed(value, parts.append, self._expects)
         text = "".join(parts)
         if not whole:
             is_json = value.reads == "json"
@@ -325,7 +354,7 @@ class _LiteralScan:
         self._another = pairs.another
         self._marks = Marks((pairs.quote, *form.bounds.literals))
         self._special = re.compile(
-            "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
+            "|".join((rf"[\"'{{}}\[\](),{SYMBOLS}]", *map(re.escape, self._marks.longest_first)))
         )
 
     def read(self) -> Reading[bool]:

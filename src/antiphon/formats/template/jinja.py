@@ -246,7 +246,7 @@ class JinjaFormat(ReplyFormat):
         variables["continue_final_message"] = continues
         if conversation.settings.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
-        text = self._template.render(variables, size=size)
+        text = marked_text.unescaped(self._template.render(variables, size=size))
         if given.placed:
             text = with_arguments(text, self._arguments_slot, given.placed, marked_text.protect)
         if not continues:

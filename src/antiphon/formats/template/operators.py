@@ -169,7 +169,7 @@ def to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As Hugging Face has it: plain JSON, no HTML escapes. Private-use marks stay as they are in any case."""
+    """As Hugging Face has it: plain JSON, no HTML escapes."""
     value = budget.listed(value) if isinstance(value, Iterator) else value
     far = 0 if indent is None else len(indent) if isinstance(indent, str) else indent
     between, behind = separators or (", ", ": ")
@@ -178,12 +178,9 @@ def to_json(
     if sort_keys:
         ordered(budget, value)
     budget.chars(_json_length(budget, value, len(between) + len(behind) + 1, max(far, 0), 6 if ensure_ascii else 1))
-    text = json.dumps(
+    return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_plain
     )
-    if not ensure_ascii:
-        return text
-    return re.sub(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", lambda escape: chr(int(escape.group(1), 16)), text)
 
 
 def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, depth: int = 0) -> int:

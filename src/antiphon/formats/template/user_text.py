@@ -9,11 +9,14 @@ from antiphon.tokens import Control, Piece, SampledText
 
 _PRIVATE_USE = range(0xE000, 0xF8FF)
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
+_ESCAPED = re.compile(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})")
+"""One of them as Python and JSON escape it."""
 
 
 def unused(count: int, *texts: str) -> list[str]:
-    """Private-use characters that occur in none of the texts. (No prompt has all 6,400 of them.)"""
+    """Private-use characters that occur in none of the texts, escaped or not. (No prompt has all 6,400 of them.)"""
     present = {char for text in texts if not text.isascii() for char in _PRIVATE.findall(text)}
+    present |= {chr(int(code, 16)) for text in texts if "\\u" in text for code in _ESCAPED.findall(text)}
     return [char for char in map(chr, _PRIVATE_USE[: len(present) + count]) if char not in present][:count]
 
 
@@ -153,6 +156,13 @@ class MarkedText:
             return text
         before, behind = ("", self._break) if self._thorough else (self._open, self._close)
         return spelling.sub(f"{before}\\g<0>{behind}", text)
+
+    def unescaped(self, prompt: str) -> str:
+        """The rendered prompt, in which a template may have escaped the marks: ``repr`` does."""
+        if "\\u" not in prompt:
+            return prompt
+        own = self._open + self._close + self._break + self.cut
+        return _ESCAPED.sub(lambda found: char if (char := chr(int(found[1], 16))) in own else found[0], prompt)
 
     def plain(self, text: str) -> str:
         """The text without its marks, none of which is ASCII."""

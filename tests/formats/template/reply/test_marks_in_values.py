@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from itertools import cycle
 from typing import Any
 
 import pytest
 
-from antiphon.conversation import Incident, Message, MessageEnded
+from antiphon.conversation import End, Incident, Message, MessageEnded
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
 from antiphon.formats.replies.description import CallForm, Pairs, Slot, Value
 from antiphon.formats.replies.reader import LONGEST_QUOTE
@@ -63,6 +64,16 @@ def test_a_mark_of_the_format_within_a_string_of_a_call_is_text(name: str, contr
         assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (reply, codes)
 
 
+@pytest.mark.parametrize("name", CALLED)
+def test_a_whole_mark_of_the_format_within_any_string_of_a_call_is_text(name: str) -> None:
+    description = DESCRIPTIONS[name]
+    for mark in sorted({text.strip() for text in description.literals} - {"", *description.ends}):
+        for arguments in ({**ARGUMENTS, "a": f"say {mark} now"}, {**ARGUMENTS, "c": {"a": f"{mark} it"}}):
+            reply = "".join(said(name, [("f", arguments), ("f", {"a": "z"})]))
+            messages, codes = read(name, scanned(name, reply))
+            assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (reply, codes)
+
+
 @pytest.mark.parametrize("blanks", ["", " ", "\n\n"])
 @pytest.mark.parametrize("name", CALLED)
 def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
@@ -72,7 +83,18 @@ def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
         assert calls_of(messages) == [("functions.f", ARGUMENTS), ("functions.f", {"a": "z"})]
 
 
+def test_one_file_knows_which_characters_stand_for_controls() -> None:
+    folder = files("antiphon.formats.replies")
+    sources = {one.name: one.read_text("utf-8") for one in folder.iterdir() if one.name.endswith(".py")}
+    known = [name for name, text in sources.items() if re.search("(?i)ud800|udfff|0xd800", text)]
+    assert known == ["source.py"]
+
+
 XML, GLM, DSML, K3, GEMMA = (f"table: {name}" for name in ("XML parameters", "GLM", "DSML 4", "Kimi K3", "Gemma 4"))
+NESTED = "invoke, nested"
+PRE = "]<]minimax[>["
+NESTED_CALL = f'{PRE}<tool_call>\n{PRE}<invoke name="f">'
+R1 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>"
 OPEN = "<tool_call>\n<function=f>\n"
 CLOSE = "</function>\n</tool_call>"
 
@@ -88,6 +110,10 @@ CLOSE = "</function>\n</tool_call>"
         (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x<arg_key>b</arg_key><arg_value>3</arg_value></tool_call>",
          [{"a": "x", "b": 3}]),
         (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x</tool_call>\nSo.", [{"a": "x"}]),
+        (NESTED, f"{NESTED_CALL}{PRE}<c>{PRE}<a>x{PRE}</c>{PRE}<b>3{PRE}</b>{PRE}</invoke>\n{PRE}</tool_call>",
+         [{"c": {"a": "x"}, "b": 3}]),
+        (NESTED, f"{NESTED_CALL}{PRE}<a>x{PRE}<b>3{PRE}</b>\n{PRE}<invoke name=\"f\">{PRE}</invoke>{PRE}</tool_call>",
+         [{"a": "x", "b": 3}, {}]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("control", [True, False])
@@ -123,6 +149,8 @@ def test_a_text_about_the_format_is_a_text(text: str, control: bool) -> None:
         (XML, "<tool_call>\n<function=f<END>", "{"),
         (GLM, "<tool_call>f<arg_key>a</arg_key></tool_call>", "{<arg_key>a</arg_key>}"),
         (GEMMA, '<|tool_call>call:f{c:{a:<|"|>x<|"|>,e:[1}<tool_call|>', '{"c": {a:<|\\"|>x<|\\"|>,e:[1}}'),
+        ("function tag", "<function=f\na: x</function>", "a: x"),
+        ("deepseek-r1", f"{R1}f\na: x\n```<｜tool▁call▁end｜>", "a: x"),
     ],
 )
 def test_a_call_of_which_something_has_no_place_is_given_raw(name: str, reply: str, arguments: str) -> None:
@@ -131,10 +159,19 @@ def test_a_call_of_which_something_has_no_place_is_given_raw(name: str, reply: s
     assert "malformed_arguments" in codes
 
 
+def test_a_string_that_ends_with_a_backslash_where_the_reply_does_is_all_of_the_call() -> None:
+    messages, codes = read("pythonic", scanned("pythonic", "<|tool_call_start|>[f(a='x\\"))
+    assert [(message.recipient, message.text, message.end) for message in messages] == [
+        ("functions.f", '{"a": "x\\\\', End.NONE)
+    ]
+    assert not codes
+
+
 @pytest.mark.parametrize(
     ("name", "reply", "arguments"),
     [
         (XML, "<tool_call>\n<function=f/>\n</tool_call>", {}),
+        ("hermes", r'<tool_call>{"name": "f", "arguments": "{\"a\": \"a <think>\"}"}</tool_call>', {"a": "a <think>"}),
         (DSML, '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f"/>\n</｜DSML｜tool_calls>', {}),
         (XML, f"{OPEN}<parameter=d/>\n<parameter=b>\n3\n</parameter>\n{CLOSE}", {"d": "", "b": 3}),
         (K3, '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="q&amp;a" type="string"'
