@@ -141,7 +141,7 @@ def engines_of(pid: int) -> list[psutil.Process]:
 def no_more_files(pid: int) -> Iterator[None]:
     """The process keeps the files that it has open, and gets no further one."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), hard))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, hard))
     try:
         yield
     finally:
