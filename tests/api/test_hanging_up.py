@@ -63,8 +63,7 @@ async def test_a_client_that_hangs_up_before_a_whole_answer_stops_the_engine() -
         _, writer = await ask(port, stream=False)
         await until(lambda: engine.running == 1)
         writer.transport.abort()
-        await until(lambda: engine.running == 0)
-        assert application.state.context.admission.running == 0
+        await until(lambda: (engine.running, application.state.context.admission.running) == (0, 0))
 
 
 async def test_a_client_that_hangs_up_in_the_queue_leaves_it() -> None:
