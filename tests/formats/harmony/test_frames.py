@@ -79,8 +79,9 @@ def test_what_is_run_is_neither_an_answer_nor_a_function_s_arguments() -> None:
     assert (answer.channel, answer.recipient) == ("final", None)
     (call,) = read("<|start|>functions.probe<|channel|>commentary code<|message|>{}<|call|>")
     assert call.recipient == "functions.probe"
-    (run,) = read("<|channel|>commentary to=python x = {1}<|call|>")
-    assert (run.recipient, run.text) == ("python", "x = {1}")
+    for head in ("<|channel|>commentary to=python ", "<|start|>finals<|channel|><|constrain|>code<|message|>"):
+        (run,) = read(f"{head}x = {{1}}<|call|>")
+        assert (run.recipient, run.text) == ("python", "x = {1}")
 
 
 ANSWERS = (

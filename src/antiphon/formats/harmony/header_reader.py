@@ -300,8 +300,8 @@ class HeaderReader:
         elif header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
-        for_python = header.unknown_role is None and header.channel != Channel.FINAL and self._names_nobody
-        if header.content_type == "code" and for_python and "python" in self._tools:
+        apart = header.channel == Channel.FINAL or self._names_tool(header.unknown_role or "")
+        if header.content_type == "code" and self._names_nobody and not apart and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
             self._repair("recipient-inferred", "python")
@@ -337,14 +337,17 @@ class HeaderReader:
         function = word.startswith(f"{FUNCTIONS}.") and header.recipient is None
         if self._expected is None or header.recipient in ROLES:
             header.role, header.name, header.unknown_role = Role.TOOL, word, None
-        elif (named := self._tools.get(word) or named_within((word,), self._tools, bare=False)) and not (
-            function or header.recipient
-        ):
-            header.recipient, header.unknown_role = named, None
+        elif not function and header.recipient is None and self._names_tool(word):
+            header.recipient, header.unknown_role = self._names_tool(word), None
             self._repair("role-as-recipient", word)
         elif not function and (header.channel is not None or header.recipient is not None):
             header.unknown_role = None
             self._repair("role-repaired", word)
+
+    def _names_tool(self, word: str) -> str | None:
+        """The offered tool that a word in the role's place names; a function's name is one in any case."""
+        named = self._tools.get(word) or named_within((word,), self._tools, bare=False)
+        return named or (word if word.startswith(f"{FUNCTIONS}.") else None)
 
     def _repair(self, code: str, text: str) -> None:
         self._header.repairs.append((code, text))

@@ -40,11 +40,11 @@ class Role(Enum):
 
 
 class CompiledValue:
-    """One form of a value."""
+    """One form of a value. ``separator``: the text between two arguments."""
 
-    def __init__(self, value: Value, alphabet: Alphabet) -> None:
+    def __init__(self, value: Value, separator: str, alphabet: Alphabet) -> None:
         before = alphabet.encode(value.before)
-        self._value, self._alphabet = value, alphabet
+        self._value, self._separator, self._alphabet = value, separator, alphabet
         self.reads = value.reads
         self.words = _words(value.before, alphabet)
         self.layout = before[len(before.rstrip()) :] if before.strip() else ""
@@ -56,7 +56,7 @@ class CompiledValue:
         """Finds what ends a raw value; a close with the literal's own blanks before it is found first."""
         core, *self.rest = self._close
         before, _, behind = self.after.partition(core) if core.strip() else ("", "", "")
-        layout = {"", before, *([behind] if behind.isspace() else [])}
+        layout = {"", before, *filter(str.isspace, (behind, self._separator))}
         self.ends = TextEnds((before + core, core), structure, layout=layout, rest=self.rest)
         self.plain = PlainTexts(self.ends.marks.begins, json_inside)
         """Texts that may continue a string."""
@@ -65,7 +65,8 @@ class CompiledValue:
         """The form of the text by this key: itself, where its close does not name the key."""
         if self.reads != "nested":
             return self
-        own = CompiledValue(replace(self._value, after=self._value.after.replace("{key}", key)), self._alphabet)
+        value = replace(self._value, after=self._value.after.replace("{key}", key))
+        own = CompiledValue(value, self._separator, self._alphabet)
         own.bound_by(self.ends.structure)
         return own
 
@@ -76,7 +77,7 @@ class CompiledPairs:
         self.key_marks = Marks((self.key, _core(alphabet.encode(form.close))))
         self.spelled_quote, self.quote = pairs.quote, alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
-        values = [CompiledValue(value, alphabet) for value in pairs.values]
+        values = [CompiledValue(value, pairs.separator, alphabet) for value in pairs.values]
         self.values = {value.words[0]: value for value in sorted(values, key=lambda value: -len(value.words))}
         self.longer = {
             value.words[0]: (re.compile(_gradual(map(re.escape, "".join(value.words[1:])))), value)
