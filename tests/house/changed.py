@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,8 @@ from house.statements import statements  # noqa: E402  (as a script, the tests' 
 
 Names = Mapping[str, tuple[str, str]]
 """The module and the name there of each name that a front door has from elsewhere."""
+_SPELLED = re.compile(r"""f["'](?P<each>\w+\.(?:\w+\.)*)\{|["'](?P<module>\w+(?:\.\w+)+)(?::(?P<name>\w+))?["']""")
+"""Texts by which modules are imported when they are first used: one of a package's, or the one that is named."""
 FOR, UNTIL = "TESTS_FOR", "TESTS_UNTIL"
 SECONDS_A_FILE = 2.0
 """More than most files take: those that take less leave time to what takes more."""
@@ -49,10 +52,10 @@ class Tree:
         return distances
 
     def _users(self, path: Path) -> Iterable[Path]:
-        """The files that import one, or that name it, where it is no module."""
-        if path in self._importers:
-            return self._importers[path]
-        return () if path.suffix == ".py" else [one for one, text in self._texts.items() if path.name in text]
+        """The files that import one, or that name it, where none does."""
+        if path in self._importers or path.name.startswith(("__init__", "test_")):
+            return self._importers.get(path, ())
+        return [one for one, text in self._texts.items() if path.name in text]
 
     @cached_property
     def _texts(self) -> dict[Path, str]:
@@ -85,9 +88,14 @@ class Tree:
         return self.paths.get(module)
 
     def _named(self, importer: str) -> Iterator[tuple[str, str, str]]:
-        """The module, the name there and the name here of all that a module imports."""
+        """The module, the name there and the name here of all that a module imports, by a text that names it too."""
         path = self.paths[importer]
         package = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
+        for spelled in _SPELLED.finditer(self._texts[path]):
+            if spelled["each"]:
+                yield from ((name, "", "") for name in self.paths if name.startswith(spelled["each"]))
+            elif spelled["module"] in self.paths:
+                yield spelled["module"], spelled["name"] or "", ""
         for node in statements(ast.parse(self._texts[path])):
             match node:
                 case ast.Import(names):
@@ -104,12 +112,12 @@ def _dotted(relative: Path) -> str:
 
 
 def nearest_first(tree: Tree, changed: Iterable[Path]) -> list[Path]:
-    """Files with tests that changed or import what changed: the nearest first, of these the ones named like it."""
+    """Files with tests that changed or import what changed: the ones named like it, then the nearest."""
     distances = tree.nearest(changed)
     stems = {path.stem for path, distance in distances.items() if distance == 0}
 
-    def order(path: Path) -> tuple[int, bool, int, Path]:
-        return distances[path], path.stem.removeprefix("test_") not in stems, path.stat().st_size, path
+    def order(path: Path) -> tuple[bool, int, int, Path]:
+        return path.stem.removeprefix("test_") not in stems, distances[path], path.stat().st_size, path
 
     return sorted((path for path in distances if path.name.startswith("test_") and path.suffix == ".py"), key=order)
 
