@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .encode import Memo, SegmentMemo, Words, encode_pieces, encode_text, may_fit, stripped
     from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
     from .hf import hf_tokenizer
-    from .pieces import Control, Piece, SampledText, Strip, Tokenizer, decode, spell, utf8, well_formed
+    from .pieces import Control, Piece, SampledText, Strip, Tokenizer, decode, spell, utf8, well_formed, whole_pairs
     from .sentencepiece_model import sentencepiece_tokenizer
     from .table import TableTokenizer
 else:
@@ -27,7 +27,7 @@ else:
             "encode": "Memo SegmentMemo Words encode_pieces encode_text may_fit stripped",
             "gguf": "FIM_ROLES engine_tokenizer gguf_tokenizer",
             "hf": "hf_tokenizer",
-            "pieces": "Control Piece SampledText Strip Tokenizer decode spell utf8 well_formed",
+            "pieces": "Control Piece SampledText Strip Tokenizer decode spell utf8 well_formed whole_pairs",
             "sentencepiece_model": "sentencepiece_tokenizer",
             "table": "TableTokenizer",
         },
@@ -62,4 +62,5 @@ __all__ = [
     "tiktoken_tokenizer",
     "utf8",
     "well_formed",
+    "whole_pairs",
 ]

@@ -6,6 +6,7 @@ structure: it has another type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,6 +69,14 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+_HALF = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
+
+
+def whole_pairs(text: str) -> str:
+    """The JSON text, in which each escape of a lone surrogate is one of U+FFFD."""
+    return _HALF.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
 
 
 def utf8(text: str) -> bytes:

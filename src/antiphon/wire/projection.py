@@ -26,7 +26,7 @@ from antiphon.conversation import (
     Usage,
     visible_to_user,
 )
-from antiphon.tokens import utf8, well_formed
+from antiphon.tokens import utf8, whole_pairs
 
 
 class VisibleText(msgspec.Struct, frozen=True, gc=False):
@@ -72,9 +72,7 @@ def custom_input(arguments: str) -> str:
 def json_object(text: str) -> Mapping[str, Any]:
     """The object that the text is, half a pair of surrogates in it as U+FFFD; an empty one where it is none."""
     try:
-        value = json.loads(text)
-        if "\\u" in text:
-            value = json.loads(well_formed(json.dumps(value, ensure_ascii=False)))
+        value = json.loads(whole_pairs(text))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 
+from antiphon.tokens import whole_pairs
+
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import JsonScan
-from .literal import Schema, whole_pairs
+from .literal import Schema
 from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
 from .values import ArgumentsWriter, ValueReader
@@ -273,11 +275,9 @@ class CallReader:
 
     def _json_value(self) -> Reading[str]:
         parts: list[str] = []
-        whole = yield from self._json(parts.append, JsonScan(controls=False), runs_on=False)
-        text = "".join(parts)
-        if not whole:
-            raise Malformed(text)
-        return text
+        if not (yield from self._json(parts.append, JsonScan(controls=False), runs_on=False)):
+            raise Malformed("".join(parts))
+        return "".join(parts)
 
     def _json_string(self) -> Reading[str]:
         if (yield from self._source.after_blanks()) != '"':

@@ -80,9 +80,9 @@ def trained_calls(found: Found, spellings: Collection[str]) -> Found:
     added = [form for form in forms if not form.bare and _beginning(form) not in own]
     if not added:
         return found
-    told = f"calls are read too as the vocabulary has them: {', '.join(found.evidence.vocabulary)}"
+    notice = f"calls are read too as the vocabulary has them: {', '.join(found.evidence.vocabulary)}"
     description = replace(found.description, calls=(*found.description.calls, *added))
-    return replace(found, description=description, warnings=(*found.warnings, told))
+    return replace(found, description=description, warnings=(*found.warnings, notice))
 
 
 def families_in(spellings: Collection[str]) -> list[Family]:
@@ -172,7 +172,7 @@ _PYTHON = Pairs(values=(Value(before="=", reads="literal"),), separator=", ", py
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A call that a template shows to its model, as it stands there. ``form`` None: in tags that begin as ``tag``."""
+    """A call that a template shows to its model, as it is there. ``form`` None: in tags that begin as ``tag``."""
 
     text: str
     form: CallForm | None = None
@@ -307,8 +307,8 @@ def describe(
     if example is None or not derived.calls or not contradicts(derived.calls[0], example):
         return replace(found, evidence=evidence)
     both = "the latter alone is read" if evidence.unread else "both are read"
-    told = f"the template shows calls as {example.text!r} and writes them as {evidence.history!r}: {both}"
-    return replace(found, evidence=evidence, warnings=(*found.warnings, told))
+    notice = f"the template shows calls as {example.text!r} and writes them as {evidence.history!r}: {both}"
+    return replace(found, evidence=evidence, warnings=(*found.warnings, notice))
 
 
 class DescriptionCache:

@@ -46,7 +46,6 @@ _WHOLE_ESCAPES = re.compile(
     r"(?s:(?:[^\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
     r"|\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}|\\[^uxU])*)"
 )
-_HALF = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 _CUT_NUMBER = re.compile(r"-?(?:\d[\d.eE+-]*)?")
 ESCAPING = ("'", '"')
 """Quotes of strings with escapes."""
@@ -230,11 +229,6 @@ def json_string(text: str) -> str | None:
         return None
     inner = text[1:-1]
     return json.dumps(_plain(inner) if "\\" in inner else inner, ensure_ascii=False)
-
-
-def whole_pairs(text: str) -> str:
-    """The JSON text, in which an escape of half a pair of surrogates is one of U+FFFD."""
-    return _HALF.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
 
 
 def whole_escapes(text: str) -> str:

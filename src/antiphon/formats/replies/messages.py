@@ -20,9 +20,10 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError, Position
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
+from antiphon.tokens import whole_pairs
 
 from .json_text import json_inside
-from .literal import whole_escapes, whole_pairs
+from .literal import whole_escapes
 from .source import SYMBOL, Source
 
 FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
